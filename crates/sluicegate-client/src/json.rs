@@ -8,6 +8,6 @@ mod overrides;
 pub use answer::{
     Answer, BanAnswer, HoldAnswer, PAUSED, PauseAnswer, PolicyAnswer, STORE_FULL, WaitEnded,
 };
-pub use instant::rfc_3339;
+pub use instant::Rfc3339;
 pub use listed::{BanEntry, BanList, HolderEntry, HolderList};
 pub use overrides::{AuditEntry, AuditList, OverrideEntry, OverrideList, OverrideTo, key_fields};

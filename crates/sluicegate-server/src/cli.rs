@@ -5,6 +5,7 @@ mod health;
 mod listen;
 mod lists;
 mod overrides;
+mod recent;
 #[cfg(test)]
 mod reference;
 
@@ -17,6 +18,7 @@ use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
 use crate::commands::{AskedLimits, UsedArg};
+use crate::decisions::DecisionLogArg;
 #[cfg(feature = "envoy")]
 use crate::envoy::EnvoyArgs;
 use crate::logging::LogFormat;
@@ -33,6 +35,8 @@ pub(crate) use overrides::{
     AuditArgs, OverrideArgs, OverrideCommand, OverrideListArgs, OverrideOfArgs, OverrideSetArgs,
     PageArgs, SaidArgs,
 };
+use recent::RECENT_HELP;
+pub(crate) use recent::RecentArgs;
 
 macro_rules! ask_help {
     ($examples:literal) => {
@@ -145,6 +149,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Deny all requests for a key for a time
     #[command(after_help = PAUSE_HELP)]
     Pause(PauseArgs),
+    /// List the newest decisions of a running service
+    #[command(after_help = RECENT_HELP)]
+    Recent(RecentArgs),
     /// Return units to a key
     #[command(after_help = REFUND_HELP)]
     Refund(AskArgs),
@@ -300,8 +307,8 @@ Each listener but --resp speaks HTTP/1.1 and HTTP/2, and each prints a line on s
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
 /v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
-/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke, GET /v1/audit, /v1/bans, /v1/fleet, /v1/holders
-and /v1/recent, and overrides under /v1/limits/ are admin calls. With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
+/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke, GET /v1/audit, /v1/bans, /v1/fleet, /v1/holders,
+/v1/limits/LIMIT/top and /v1/recent, and overrides under /v1/limits/ are admin calls. With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
 every program on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
 stopping), /metrics.
@@ -327,6 +334,9 @@ pub(crate) struct ServeArgs {
     /// The name of this process in its fleet, at most 100 bytes [default: HOST:PID]
     #[arg(long, value_name = "NAME", env = "SLUICEGATE_NAME", value_parser = parse_name)]
     pub(crate) name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) decision_log: DecisionLogArg,
 
     /// Report ready on /readyz before the store has answered for the first time
     #[arg(long)]

@@ -8,6 +8,7 @@ mod access;
 mod cli;
 mod commands;
 mod cost;
+mod decisions;
 #[cfg(feature = "envoy")]
 mod envoy;
 mod fleet;
@@ -95,6 +96,7 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
         Command::Refund(args) => {
             commands::ask(Verb::Decide(Operation::Refund), Terms::default(), args).await
         }
+        Command::Recent(args) => commands::recent(args).await,
         Command::Release(args) => commands::settle(HoldVerb::Release, args).await,
         Command::Renew(RenewArgs { of, lasts }) => {
             commands::settle(HoldVerb::Renew { lasts }, of).await

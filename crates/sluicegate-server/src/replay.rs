@@ -14,7 +14,7 @@ use sluicegate::config::StoreUrl;
 use sluicegate::http::ClientAddress;
 use sluicegate::store::StoreOptions;
 use sluicegate_core::{Error, SharedStore, Span};
-use sluicegate_replay::{KeyExpression, Plan, PolicySpec, Recording, Report};
+use sluicegate_replay::{KeyExpression, LogFormat, Plan, PolicySpec, Recording, Report};
 
 use crate::output::{Failure, without_charge};
 use crate::setup::{CapArgs, parse_deadline, store_url};
@@ -33,6 +33,7 @@ Examples:
   sluicegate replay --log access.log --policy \"fixed_window 100/min\" --format html > replay.html
   sluicegate replay --log access.log --suggest \"1% of requests\"
   sluicegate replay --log 'access.log*' --policy \"gcra 5/s\"
+  sluicegate replay --log decisions.jsonl --limit login --policy \"sliding_window 5/min\"
   sluicegate replay --log app.jsonl --fields time=ts,key=user.id,cost=usage.total_tokens --policy \"fixed_window 1000/min\"
 
 Exit status: 0 done, 2 something to correct, 3 the store failed.")]
@@ -43,20 +44,22 @@ pub(crate) struct ReplayArgs {
     /// A policy to play the log through, such as "token_bucket 10/s burst 20"; may be repeated.
     ///
     /// Several policies are decided separately, side by side.
-    #[arg(long, value_name = "SPEC", num_args = 1.., conflicts_with = "limit", value_parser = policy_spec)]
+    #[arg(long, value_name = "SPEC", num_args = 1.., value_parser = policy_spec)]
     policy: Vec<PolicySpec>,
 
     /// The config file that has the limit to play the log through.
-    #[arg(long, value_name = "FILE", requires = "limit")]
+    #[arg(long, value_name = "FILE", requires = "limit", conflicts_with = "policy")]
     config: Option<PathBuf>,
 
     #[command(flatten)]
     caps: CapArgs,
 
-    /// The limit of the config file; its policies are decided together, all or nothing.
+    /// The limit of the config file; its policies are decided together, all or nothing. Only its decisions of a
+    /// decision log are played.
     ///
-    /// Its `enabled`, `key`, `allow`, `block` and `overrides` are ignored.
-    #[arg(long, value_name = "NAME", requires = "config")]
+    /// Its `enabled`, `key`, `allow`, `block` and `overrides` are ignored. With --policy it only chooses decisions of a
+    /// decision log.
+    #[arg(long, value_name = "NAME")]
     limit: Option<String>,
 
     /// The fields that make the key, joined with `+`, from ip, host, user, method, path, status and
@@ -125,7 +128,14 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
     let address = args.prefixes.applied_to(address)?;
     let store = open_store(&url, args.deadline)?;
     let counts_in_flight = plan.permits().next().is_some();
-    let recording = args.logs.read(args.key.clone(), address, counts_in_flight)?;
+    let limit = args.limit.as_deref();
+    let recording = args.logs.read(args.key.clone(), limit, address, counts_in_flight)?;
+    let is_decision_log = recording.format() == Some(LogFormat::Sluicegate);
+    if limit.is_some() && args.config.is_none() && !is_decision_log {
+        return Err(Failure::usage(
+            "--limit without --config chooses decisions of a decision log, and this is another log: omit it",
+        ));
+    }
     let suggests = args.results.suggest.is_some();
     let (plan, left_out) = playable(plan.top(args.results.top), &recording, suggests)?;
     let stopped = |error: Error| {

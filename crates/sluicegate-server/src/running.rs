@@ -70,6 +70,7 @@ impl Running {
         tokio::spawn(async move { of_fleet.fleet.take_part().await });
         tokio::spawn(sweep(service.registry.clone()));
         tokio::spawn(supervisor::feed_watchdog());
+        tokio::spawn(Arc::clone(&service.top_keys).sweep());
         let signals = StopSignals::new().map_err(|error| no_signals(&error))?;
         Ok(Self { service, stage, signals })
     }

@@ -9,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::access::Tokens;
 use crate::cli::ServeArgs;
+use crate::decisions::DecisionLog;
 use crate::http::{Readiness, Seal, Secrets, Service, frequent, router};
 use crate::listening::{self, Opened};
 use crate::logging::{self, LOG_LEVEL};
@@ -32,29 +33,44 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     let mut config = args.setup.config()?;
     let store = args.setup.store_url()?;
     args.listeners.apply(&mut config.listeners);
-    let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
+    args.decision_log.apply(&mut config.decision_log);
+    let mut registry = Registry::builder_from(&config).map_err(Failure::usage)?;
     let traces = Traces::from_environment().map_err(Failure::usage)?;
     let opened = open(&config.listeners, &mut passed).await?;
     let has_admin = config.listeners.admin.is_some();
     // The files of sockets are removed at the end, however it comes.
     let _files: Vec<_> = opened.iter().filter_map(Opened::file).collect();
     logging::start(LOG_LEVEL, args.log_format, traces.as_ref());
+    let log = DecisionLog::open(&config.decision_log, || seal.log_key())?;
+    if let Some(log) = &log {
+        registry = registry.observer(log.clone());
+    }
+    let more_metrics = log.iter().map(|log| log.collector()).collect();
     // The command line takes precedence over the file, even after the file changes.
-    let (file, listeners) =
-        (args.setup.config.filter(|file| can_be_followed(file)), args.listeners);
+    let file = args.setup.config.filter(|file| can_be_followed(file));
+    let (listeners, decision_log) = (args.listeners, args.decision_log);
     let caps = args.setup.caps.get();
     let watch = |registry: &Registry| {
         let options = WatchOptions::default().caps(caps).adjust(move |config| {
             config.store = store.clone().unwrap_or_else(|| config.store.clone());
             listeners.apply(&mut config.listeners);
+            decision_log.apply(&mut config.decision_log);
         });
         file.map(|file| registry.watch_with(file, options))
     };
     let secrets = Secrets { tokens, seal };
     let readiness = Readiness::new(!args.ready_without_store);
-    let running =
-        Running::new(args.name, registry, &config, secrets, readiness, &opened, Vec::new(), watch)
-            .await?;
+    let running = Running::new(
+        args.name,
+        registry,
+        &config,
+        secrets,
+        readiness,
+        &opened,
+        more_metrics,
+        watch,
+    )
+    .await?;
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
     let service = Arc::clone(&running.service);
@@ -72,6 +88,9 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     let listeners = listen(opened, has_admin, &service).await?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
     let exit = running.serve(listeners, patience).await;
+    if let Some(log) = log {
+        log.finish().await;
+    }
     if let Some(traces) = traces {
         traces.end().await;
     }

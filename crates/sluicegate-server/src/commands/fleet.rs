@@ -22,7 +22,18 @@ struct Fleet {
 pub(crate) async fn fleet(args: ServiceArgs) -> Result<Exit, Failure> {
     let token = args.admin_token.read()?;
     let call = Call::get(&args.server, "/v1/fleet".to_owned(), token.as_deref());
-    let fleet: Fleet = call.read(args.deadline, args.json, print).await?;
+    let body = call.read(Some(args.deadline)).await?;
+    let fleet: Fleet = serde_json::from_slice(&body).map_err(|_| {
+        let service = &args.server;
+        Failure::store(format_args!(
+            "the service at {service} doesn't answer as a Sluicegate service does: check the URL"
+        ))
+    })?;
+    if args.json {
+        say(String::from_utf8_lossy(&body));
+    } else {
+        print(&fleet);
+    }
     Ok(if fleet.differing_for_ms.is_some() { Exit::Denied } else { Exit::Allowed })
 }
 

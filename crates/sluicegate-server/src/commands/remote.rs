@@ -123,20 +123,6 @@ impl<'a> Call<'a> {
         Ok(Exit::Allowed)
     }
 
-    /// Sends a call that reads, prints the answer, and returns it.
-    ///
-    /// # Errors
-    /// See [`Call::tell`].
-    pub(super) async fn read<T: DeserializeOwned>(
-        self,
-        deadline: Span,
-        is_json: bool,
-        print: impl FnOnce(&T),
-    ) -> Result<T, Failure> {
-        let service = self.service;
-        show(service, &self.send(deadline).await?, is_json, print)
-    }
-
     /// Sends a call whose answer has no content, and prints `done` unless the answer is an error.
     ///
     /// # Errors
@@ -149,6 +135,20 @@ impl<'a> Call<'a> {
         }
         done();
         Ok(Exit::Allowed)
+    }
+
+    /// Sends the call and returns the body of the answer.
+    ///
+    /// # Errors
+    /// See [`Call::tell`].
+    pub(super) async fn read(self, deadline: Option<Span>) -> Result<Vec<u8>, Failure> {
+        let service = self.service;
+        let reply = self.send(deadline.unwrap_or(PATIENCE)).await?;
+        if reply.status == StatusCode::OK {
+            Ok(reply.body.into())
+        } else {
+            Err(failure(service, &reply))
+        }
     }
 
     async fn ask(self, to: &ToArgs) -> Result<Reply, Failure> {

@@ -7,6 +7,7 @@ use sluicegate::config::ListenAddress;
 use sluicegate::store::Span;
 
 use crate::cli::AdminTokenArgs;
+use crate::decisions::DecisionLogArg;
 use crate::logging::LogFormat;
 use crate::setup::{parse_deadline, parse_grace};
 
@@ -67,6 +68,9 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     pub(super) admin_token: AdminTokenArgs,
+
+    #[command(flatten)]
+    pub(super) decision_log: DecisionLogArg,
 
     /// Add the counters of envoyproxy/ratelimit to /metrics, under its names
     #[arg(long)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
+use sluicegate::config::DecisionLogConfig;
 use sluicegate::testing::SystemClock;
 use sluicegate_envoy::incumbent::{Environment, LoadOptions, RuleSource};
 use sluicegate_envoy::service::{RateLimits, XdsClient, routes as grpc_routes};
@@ -18,6 +19,7 @@ use super::pushes;
 use super::routes::{self, Shared};
 use super::stores::Stores;
 use crate::access::Tokens;
+use crate::decisions::DecisionLog;
 use crate::grpc;
 use crate::http::{Readiness, Seal, Secrets, router};
 use crate::listening::{self, Opened};
@@ -38,7 +40,7 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     let environment = environment()?;
     let tokens = Tokens::new(args.admin_token.read()?.as_deref()).map_err(Failure::usage)?;
     let stores = Stores::new(args.store.as_deref(), &environment)?;
-    let (config, registry) = (stores.config(), stores.registry()?);
+    let (config, mut registry) = (stores.config(), stores.registry()?);
     let loads = Arc::new(Loads::default());
     let client = match &environment.source {
         RuleSource::Xds(plane) => {
@@ -58,10 +60,18 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     for warning in &environment.warnings {
         tracing::warn!("{warning}");
     }
-    let secrets = Secrets { tokens, seal: Seal::random().map_err(Failure::usage)? };
+    let seal = Seal::random().map_err(Failure::usage)?;
+    let mut log = DecisionLogConfig::default();
+    args.decision_log.apply(&mut log);
+    let log = DecisionLog::open(&log, || seal.log_key())?;
+    if let Some(log) = &log {
+        registry = registry.observer(log.clone());
+    }
+    let secrets = Secrets { tokens, seal };
     let readiness = Readiness::new(false);
     let plane = client.as_ref().map(|(_, plane)| PlaneCollector(Arc::clone(plane)));
     let more: Vec<Box<dyn Collector>> = plane.into_iter().map(|it| Box::new(it) as _).collect();
+    let more = more.into_iter().chain(log.iter().map(|log| log.collector())).collect();
     let running =
         Running::new(None, registry, &config, secrets, readiness, &opened, more, |_| None).await?;
     let service = Arc::clone(&running.service);
@@ -113,6 +123,9 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     let listeners = listening::start(served, &service.listeners, &service.stages)?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
     let exit = running.serve(listeners, patience).await;
+    if let Some(log) = log {
+        log.finish().await;
+    }
     if let Some(traces) = traces {
         traces.end().await;
     }

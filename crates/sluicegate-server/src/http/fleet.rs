@@ -94,8 +94,8 @@ mod of_envoys {
     use sluicegate_envoy::service::{KeyQuotas, LimitQuotas, QuotaShares};
 
     use super::super::quota_rates::{MOST_LIMITS, per_second};
-    use super::super::row::shown;
     use super::{KeyEntry, LimitEntry, QuotasEntry, Service, SharesEntry};
+    use crate::decisions::shown;
 
     pub(crate) fn quotas(service: &Service, is_shown: impl Fn(&str) -> bool) -> QuotasEntry {
         let fleet = service.quotas.fleet();

@@ -142,7 +142,7 @@ impl Gates {
     }
 }
 
-fn unknown(name: &str) -> ApiError {
+pub(super) fn unknown(name: &str) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         ApiError::UNKNOWN_LIMIT,

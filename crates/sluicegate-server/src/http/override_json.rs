@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sluicegate::admin::{AuditEntry, OverrideEntry, OverrideTo};
 use sluicegate::store::Span;
-use sluicegate_client::json::{self, key_fields, rfc_3339};
+use sluicegate_client::json::{self, Rfc3339, key_fields};
 
 use super::percent::percent_encoded;
 
@@ -23,7 +23,7 @@ pub(crate) fn entry<'a>(
         to: to(&entry.to),
         ends_in_ms: ends_in.map(Span::as_millis_ceil),
         ends_in_us: ends_in.map(Span::as_micros),
-        since: rfc_3339(entry.since).into(),
+        since: Rfc3339(entry.since).to_string().into(),
         note: entry.note.as_deref().map(Cow::from),
         by: entry.by.as_deref().map(Cow::from),
         durable,
@@ -52,7 +52,7 @@ pub(crate) fn page_of<'a>(
 pub(crate) fn audit_entry(change: &AuditEntry) -> json::AuditEntry<'_> {
     let (key, key_bytes) = key_fields(change.key.as_deref());
     json::AuditEntry {
-        at: rfc_3339(change.at).into(),
+        at: Rfc3339(change.at).to_string().into(),
         by: change.by.as_deref().map(Cow::from),
         limit: change.limit.as_str().into(),
         key,

@@ -69,6 +69,18 @@ impl Query {
         })
     }
 
+    /// Returns a field that is a whole number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let Some(given) = self.get(name) else { return Ok(None) };
+        let digits = Some(given).filter(|given| given.bytes().all(|byte| byte.is_ascii_digit()));
+        digits.and_then(|digits| digits.parse().ok()).map(Some).ok_or_else(|| {
+            ApiError::malformed(format!(
+                "`{name}` is `{}`, but must be a whole number",
+                shown(given)
+            ))
+        })
+    }
+
     /// Returns the cursor of the requested page.
     pub(super) fn after(&self) -> Result<Option<Cursor>, ApiError> {
         let after = self.get("after").map(str::parse).transpose();

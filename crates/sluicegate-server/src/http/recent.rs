@@ -1,157 +1,87 @@
-//! The newest decisions, for the page.
+//! The newest decisions, as a list.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use serde::Serialize;
-use sluicegate::admin::{Answered, Observer};
-use sluicegate::store::Span;
-use tokio::time::Instant;
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use sluicegate::decision::Source;
 
-use super::row::{Row, RowPart};
+use super::asked::shown;
+use super::error::ApiError;
+use super::guard;
+use super::query::Query;
+use super::service::Service;
+use crate::access::Call;
+use crate::decisions::{Filter, Outcome};
 
-/// The newest checks and other admission requests: a bounded number of rows, one for each limit.
-///
-/// It has only the first decisions of each second. Under load, a list of all would show some microseconds, and every
-/// decision would wait for it.
-#[derive(Debug)]
-pub(super) struct Recent {
-    started: Instant,
-    budget: Budget,
-    rows: Mutex<VecDeque<(Instant, Row)>>,
+const FIELDS: [&str; 10] =
+    ["limit", "key", "prefix", "outcome", "policy", "source", "client", "since", "count", "format"];
+
+/// The type of JSON lines.
+const LINES: &str = "application/x-ndjson";
+
+/// `GET /v1/recent`: the newest decisions, with their keys. A client gets those whose limits it may all use.
+pub(super) async fn recent(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (head, _) = request.into_parts();
+    let caller = guard::admit(&service.access, &head, Call::Inspect)?;
+    let query = Query::read(&head.uri, &FIELDS, "/v1/recent?outcome=denied&count=100")?;
+    let text = |name| query.get(name).map(str::to_owned);
+    let filter = Filter {
+        limit: text("limit"),
+        key: text("key"),
+        prefix: text("prefix"),
+        outcome: one_of(&query, "outcome", &Outcome::ALL)?,
+        policy: text("policy"),
+        source: one_of(&query, "source", &SOURCES)?,
+        client: text("client"),
+        since: query.number("since")?,
+    };
+    let are_lines = match one_of(&query, "format", &[("json", false), ("jsonl", true)])? {
+        Some(are_lines) => are_lines,
+        None => prefers_lines(&head),
+    };
+    let count = query.page(None)?.count();
+    let page = service.recent.page(&filter, count, |limit| caller.covers(limit));
+    let (content, body) =
+        if are_lines { (LINES, page.lines()) } else { ("application/json", page.json()) };
+    Ok(([(CONTENT_TYPE, content), (VARY, "Accept")], body).into_response())
 }
 
-/// The number of decisions that are still kept of a second.
-#[derive(Debug, Default)]
-struct Budget(AtomicU64);
+/// The sources with their names.
+const SOURCES: [(&str, Source); 5] = [
+    (Source::Store.as_str(), Source::Store),
+    (Source::Fallback.as_str(), Source::Fallback),
+    (Source::Lease.as_str(), Source::Lease),
+    (Source::DenyCache.as_str(), Source::DenyCache),
+    (Source::Bypass.as_str(), Source::Bypass),
+];
 
-#[derive(Debug, Serialize)]
-pub(super) struct RecentAnswer {
-    /// Newest row first.
-    recent: Vec<RecentEntry>,
+/// Returns the value of a field that has few.
+fn one_of<T: Copy>(
+    query: &Query,
+    field: &str,
+    values: &[(&str, T)],
+) -> Result<Option<T>, ApiError> {
+    let Some(given) = query.get(field) else { return Ok(None) };
+    let found = values.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
+    found.map(Some).ok_or_else(|| {
+        let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
+        let given = shown(given);
+        ApiError::malformed(format!(
+            "`{field}` is `{given}`, but must be one of {}",
+            names.join(", ")
+        ))
+    })
 }
 
-#[derive(Debug, Serialize)]
-struct RecentEntry {
-    age_ms: u64,
-    age_us: u64,
-    limit: String,
-    key: String,
-    allowed: bool,
-    source: &'static str,
-    binding: Option<String>,
-    binding_limit: Option<String>,
-    /// Other limits of the decision.
-    together: Vec<String>,
-    /// The client that asked; `null` without clients.
-    client: Option<String>,
-    retry_after_ms: Option<u64>,
-    retry_after_us: Option<u64>,
-}
-
-impl Recent {
-    /// Maximum number of rows.
-    const MOST: usize = 100;
-
-    pub(super) fn new() -> Self {
-        let rows = Mutex::new(VecDeque::with_capacity(Self::MOST));
-        Self { started: Instant::now(), budget: Budget::default(), rows }
-    }
-
-    /// Returns the rows of the decisions whose limits are all shown.
-    pub(super) fn answer(&self, is_shown: impl Fn(&str) -> bool) -> RecentAnswer {
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = rows.iter().filter(|(_, row)| row.limits().all(&is_shown));
-        RecentAnswer { recent: shown.map(|(at, row)| RecentEntry::new(*at, row)).collect() }
-    }
-}
-
-impl Budget {
-    /// The number of decisions that are kept of a second.
-    const A_SECOND: u64 = 1_000;
-
-    /// Takes one of a second's decisions. Returns `false` if there are none left.
-    fn take(&self, second: u64) -> bool {
-        // Threads that meet here may count one decision instead of two.
-        let (known, taken) = {
-            let state = self.0.load(Ordering::Relaxed);
-            (state >> 32, state & u64::from(u32::MAX))
-        };
-        let taken = if known == second { taken } else { 0 };
-        if taken == Self::A_SECOND {
-            return false;
-        }
-        self.0.store(second << 32 | (taken + 1), Ordering::Relaxed);
-        true
-    }
-}
-
-impl RecentEntry {
-    fn new(at: Instant, row: &Row) -> Self {
-        let age = Span::from(at.elapsed());
-        Self {
-            age_ms: age.as_millis_ceil(),
-            age_us: age.as_micros(),
-            limit: row.limit.to_string(),
-            key: row.key.clone(),
-            allowed: row.allowed,
-            source: row.source.as_str(),
-            binding: row.binding.as_ref().map(ToString::to_string),
-            binding_limit: row.binding_limit.as_ref().map(ToString::to_string),
-            together: row.together().map(str::to_owned).collect(),
-            client: row.client.as_deref().map(str::to_owned),
-            retry_after_ms: row.retry_after.as_millis_ceil(),
-            retry_after_us: row.retry_after.as_micros(),
-        }
-    }
-}
-
-impl Observer for Recent {
-    fn answered(&self, answered: &Answered<'_>) {
-        let at = Instant::from_std(answered.at);
-        let since = at.saturating_duration_since(self.started);
-        if !answered.is_admission() || !self.budget.take(since.as_secs()) {
-            return;
-        }
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        // The rows of a decision are in the order of its request.
-        for (place, part) in RowPart::all_of(answered).take(Self::MOST).enumerate() {
-            let oldest = if rows.len() == Self::MOST { rows.pop_back() } else { None };
-            let row = Row::new(&part, oldest.map(|(_, row)| row));
-            rows.insert(place, (at, row));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use sluicegate::{Limiter, MemoryStore};
-
-    use super::*;
-
-    #[test]
-    fn the_newest_are_kept() {
-        let recent = Arc::new(Recent::new());
-        let limit = sluicegate::Limit::new("l", ["gcra 1/s"]).unwrap();
-        let limiter = Limiter::builder(MemoryStore::new(), limit).observer(recent.clone()).build();
-        for number in 0..Recent::MOST + 5 {
-            let _ = limiter.check(&format!("key-{number}")).now().unwrap();
-            let _ = limiter.peek("looked at").now().unwrap();
-        }
-        let answer = recent.answer(|_| true).recent;
-        assert_eq!(answer.len(), Recent::MOST);
-        assert_eq!(answer[0].key, "key-104");
-        assert_eq!(answer[0].together, [] as [&str; 0]);
-        assert!(recent.answer(|limit| limit != "l").recent.is_empty());
-    }
-
-    #[test]
-    fn of_a_second_the_first_are_kept() {
-        let budget = Budget::default();
-        let taken = |second| (0..2_000).filter(|_| budget.take(second)).count();
-        assert_eq!([taken(0), taken(0), taken(1), taken(7)], [1_000, 0, 1_000, 1_000]);
-    }
+/// Returns `true` if a client asks for JSON lines in `Accept`.
+fn prefers_lines(head: &Parts) -> bool {
+    let accepted = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types = accepted.flat_map(|value| value.split(','));
+    types.any(|accepted| accepted.split(';').next().is_some_and(|name| name.trim() == LINES))
 }

@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, fleet, forward_auth, lists, message, openapi, overrides, page, query, reserve,
-    settle, status,
+    acquire, decide, fleet, forward_auth, lists, message, openapi, overrides, page, query, recent,
+    reserve, settle, status, top,
 };
 
 /// Returns all routes of the service.
@@ -66,10 +66,11 @@ fn routes() -> Vec<Route> {
         ("/v1/limits/{limit}/override", one_override()),
         ("/v1/limits/{limit}/overrides", get(overrides::list)),
         ("/v1/limits/{limit}/overrides/{key}", one_override()),
+        (top::PATH, get(top::top)),
         ("/v1/openapi.json", get(openapi::document)),
         ("/v1/pause", post(decide::pause)),
         ("/v1/peek", decide::peek()),
-        ("/v1/recent", get(status::recent)),
+        ("/v1/recent", get(recent::recent)),
         ("/v1/refund", decide::change(Operation::Refund)),
         ("/v1/release", post(settle::release)),
         ("/v1/renew", post(settle::renew)),
@@ -85,7 +86,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 18] = [
+const OF_OPERATORS: [&str; 19] = [
     "/",
     "/metrics",
     "/v1/audit",
@@ -97,6 +98,7 @@ const OF_OPERATORS: [&str; 18] = [
     "/v1/limits/{limit}/override",
     "/v1/limits/{limit}/overrides",
     "/v1/limits/{limit}/overrides/{key}",
+    top::PATH,
     "/v1/pause",
     "/v1/recent",
     "/v1/refund",
@@ -121,8 +123,15 @@ fn health_routes() -> Vec<Route> {
 /// Adds the layers that all routes of a router share.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
-    const WITH_QUERY: [&str; 5] =
-        ["/v1/audit", "/v1/bans", "/v1/holders", "/v1/limits", "/v1/limits/{limit}/overrides"];
+    const WITH_QUERY: [&str; 7] = [
+        "/v1/audit",
+        "/v1/bans",
+        "/v1/holders",
+        "/v1/limits",
+        "/v1/limits/{limit}/overrides",
+        top::PATH,
+        "/v1/recent",
+    ];
     /// The calls whose query and body are those of a proxy's client.
     const OF_PROXIES: [&str; 2] = [forward_auth::BY_FIELDS, forward_auth::BY_PREFIX];
     let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {

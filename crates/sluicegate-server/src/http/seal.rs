@@ -49,6 +49,11 @@ impl Seal {
             .map_err(|_| "the operating system gave no random bytes for a key".to_owned())
     }
 
+    /// Returns the key of the hashes of logged keys, which is made of the key of signatures.
+    pub(crate) fn log_key(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&self.0, b"logged keys").as_ref())
+    }
+
     /// Returns a token for a reservation that can be cancelled until `end`.
     pub(super) fn seal(&self, receipt: &Receipt, end: Timestamp) -> String {
         let signed = format!("{}:{receipt}", end.as_micros());

@@ -9,16 +9,15 @@ use sluicegate::Registry;
 use sluicegate::config::{RegistryBuilder, Watch};
 use sluicegate::metrics::Metrics;
 
-use super::decision_lines::DecisionLines;
 use super::gates::Gates;
 use super::metrics::ServiceMetrics;
 use super::readiness::Readiness;
-use super::recent::Recent;
 use super::seal::Seal;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
 use crate::access::{Access, Tokens};
+use crate::decisions::{DebugLines, Recent, TopKeys};
 use crate::fleet::{Fleet, Rate};
 use crate::serving::{ListenerState, Stages};
 use crate::trace_context::TraceContext;
@@ -32,6 +31,7 @@ pub(crate) struct Service {
     pub(crate) seal: Seal,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
+    pub(crate) top_keys: Arc<TopKeys>,
     pub(crate) turns: Turns,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
@@ -73,11 +73,13 @@ impl Service {
         let metrics = Arc::new(metrics.with_traces(TraceContext::current_sampled));
         let recent = Arc::new(Recent::new());
         let rate = Arc::<Rate>::default();
+        let top_keys = Arc::new(TopKeys::new());
         let registry = registry
             .observer(metrics.clone())
             .observer(recent.clone())
             .observer(rate.clone())
-            .observer(Arc::new(DecisionLines))
+            .observer(top_keys.clone())
+            .observer(Arc::new(DebugLines))
             .observer(readiness.clone())
             .observer(Arc::new(Unreadable::default()))
             .build();
@@ -112,6 +114,7 @@ impl Service {
             seal,
             metrics,
             recent,
+            top_keys,
             turns,
             waiting,
             readiness,
@@ -123,10 +126,11 @@ impl Service {
         }
     }
 
-    /// Counts a limit under its own name in the metrics, although no configuration has it.
+    /// Counts a limit under its own name in the metrics and lists of keys, although no configuration has it.
     #[cfg(feature = "resp")]
     pub(crate) fn count_limit(&self, limit: &Limit) {
         self.metrics.count_limit(limit);
+        limit.parts().iter().for_each(|name| self.top_keys.know(name));
     }
 
     /// Adds metrics to the page.

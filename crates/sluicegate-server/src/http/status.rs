@@ -109,18 +109,6 @@ fn place(cursor: &Cursor) -> Result<usize, ApiError> {
     })
 }
 
-/// `GET /v1/recent`: the newest checks, with their keys. A client gets those whose limits it may all
-/// use.
-pub(super) async fn recent(
-    State(service): State<Arc<Service>>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let (head, _) = request.into_parts();
-    let caller = guard::admit(&service.access, &head, Call::Inspect)?;
-    let is_shown = |limit: &str| caller.covers(limit);
-    Ok(json(StatusCode::OK, &service.recent.answer(is_shown)))
-}
-
 /// `GET /healthz`: 200 if the process is up.
 pub(super) async fn healthz() -> Response {
     json(StatusCode::OK, &Status { status: "up" })

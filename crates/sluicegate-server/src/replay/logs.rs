@@ -42,6 +42,12 @@ pub(super) struct LogArgs {
     /// The groups have the names of --fields: `^(?<key>\S+) \[(?<time>[^]]+)\]`.
     #[arg(long, value_name = "REGEX", conflicts_with_all = ["fields", "log_format"])]
     pattern: Option<Pattern>,
+
+    /// Let each allowed decision of a sampled decision log stand for all that it was drawn from.
+    ///
+    /// They are spread evenly over the time since the previous one of their key, so all numbers are estimates.
+    #[arg(long)]
+    scale: bool,
 }
 
 /// The value of `--log-format`; `None` is `auto`.
@@ -59,12 +65,19 @@ impl LogArgs {
     pub(super) fn read(
         &self,
         key: Option<KeyExpression>,
+        limit: Option<&str>,
         address: ClientAddress,
         needs_durations: bool,
     ) -> Result<Recording, Failure> {
         let mut reader = LogReader::new("").client_address(address);
         if !needs_durations {
             reader = reader.forget_durations();
+        }
+        if let Some(limit) = limit {
+            reader = reader.limit(limit);
+        }
+        if self.scale {
+            reader = reader.scaled();
         }
         if let Some(key) = key {
             reader = reader.key(key);

@@ -18,6 +18,7 @@ mod connect;
 #[allow(dead_code, clippy::expect_used, reason = "the helpers of another crate's tests")]
 #[path = "../../../sluicegate-envoy/tests/service/control_plane.rs"]
 mod control_plane;
+mod decision_log;
 mod deploy;
 #[cfg(feature = "envoy")]
 mod envoy;
@@ -57,6 +58,7 @@ mod readme;
 #[cfg(feature = "envoy")]
 mod real_envoy;
 mod real_proxies;
+mod recent;
 mod redis;
 mod reload;
 mod remote;

@@ -197,6 +197,7 @@ impl Services {
             "/v1/refund",
             "/v1/reset",
             "/v1/recent",
+            "/v1/limits/{limit}/top",
             "/v1/unban",
         ]
         .contains(&path);

@@ -34,7 +34,7 @@ const fn case(
 }
 
 /// One line of each format, as its product writes it.
-const CASES: [Case; 24] = [
+const CASES: [Case; 25] = [
     case(
         "common",
         r#"192.0.2.1 - - [10/Oct/2024:13:55:36.123456 +0200] "GET / HTTP/1.1" 200 2326"#,
@@ -112,6 +112,12 @@ const CASES: [Case; 24] = [
         r#"{"start_time":"2024-04-15T20:17:00.310Z","method":"GET","path":"/","response_code":200,"duration":226,"downstream_remote_address":"192.0.2.1:40000","x_forwarded_for":"203.0.113.1"}"#,
         "192.0.2.1",
         "2024-04-15T20:17:00.31Z",
+    ),
+    case(
+        "sluicegate",
+        r#"{"time":"2026-01-01T00:00:00.123456Z","op":"check","limit":"demo","key":"alice","allowed":true,"source":"store","binding":null,"cost":3,"retry_after_ms":0,"policies":[]}"#,
+        "alice",
+        "2026-01-01T00:00:00.123456Z",
     ),
     case(
         "json",
@@ -399,4 +405,46 @@ fn a_log_that_grows_while_it_is_read_is_read_up_to_its_size_at_the_start() {
         assert!(report["requests"].as_u64().unwrap() <= size / 21);
         assert!(report["malformed"].as_u64().unwrap() <= 1);
     });
+}
+
+/// A decision log says more than replay needs, and each of its lines counts once.
+#[test]
+fn a_decision_log_is_played_without_the_lines_that_no_other_number_would_change() {
+    let line = |time: u32, more: &str| {
+        format!(
+            r#"{{"time":"2026-01-01T00:00:{time:02}Z","op":"check","limit":"a","key":"k\n1","allowed":true,"source":"store","binding":null,"cost":1,"retry_after_ms":0,"policies":[],{more}"client":"c"}}"#
+        )
+    };
+    let log = [
+        line(0, ""),
+        line(1, r#""repeat":true,"#),
+        line(2, r#""together":["b"],"denied_by":["b"],"#),
+        line(3, r#""together":["b"],"denied_by":["a"],"left_out":7,"#),
+        line(4, "").replace(r#""cost":1"#, r#""cost":{"x":1,"y":2}"#),
+        line(5, "").replace("check", "settle"),
+        line(6, "").replace(r#""store""#, r#""bypass""#),
+        line(7, "").replace(r#""key":"k\n1""#, r#""key_bytes":"ff00""#),
+        "{\"time\":\"2026-01-01T00:0".to_owned(),
+        line(8, "").replace(r#""limit":"a""#, r#""limit":"b""#),
+    ];
+    let output = sluicegate_reading(
+        &[&["--log", "-", "--limit", "a"], &NONE[..]].concat(),
+        log.join("\n").as_bytes(),
+    );
+    let report = json(&output);
+    assert_eq!(
+        (&report["format"], &report["requests"], &report["malformed"]),
+        (&"sluicegate".into(), &4.into(), &1.into())
+    );
+    assert_eq!(keys(&report), ["k\n1", "\\xff\0"]);
+    let decisions = serde_json::json!({
+        "other_operations": 1, "not_counted": 2, "denied_by_others": 1, "costs_by_policy": 1, "left_out": 7,
+    });
+    assert_eq!(report["decisions"], decisions);
+    let refused = sluicegate_reading(
+        &["--log", "-", "--limit", "a", "--policy", "gcra 1/s"],
+        br#"{"time":1,"key":"a"}"#,
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("decision log"), "{}", said(&refused));
 }

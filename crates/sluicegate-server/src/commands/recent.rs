@@ -1,0 +1,170 @@
+//! `recent`: the newest decisions of a service.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sluicegate_core::printable;
+use tokio::time::MissedTickBehavior;
+
+use super::{lines, remote};
+use crate::cli::RecentArgs;
+use crate::output::{Exit, Failure, say};
+use crate::signals::StopSignals;
+
+/// A page of the service's list.
+#[derive(Deserialize)]
+struct Page<'a> {
+    /// The newest first.
+    #[serde(borrow)]
+    recent: Vec<&'a RawValue>,
+    next: u64,
+}
+
+/// A row of the list.
+#[derive(Deserialize)]
+struct Row {
+    time: String,
+    op: String,
+    limit: String,
+    key: Option<String>,
+    key_bytes: Option<String>,
+    allowed: bool,
+    source: String,
+    binding: Option<String>,
+    binding_limit: Option<String>,
+    code: Option<String>,
+    retry_after_ms: Option<u64>,
+    #[serde(default)]
+    shadow_denied: bool,
+    #[serde(default)]
+    together: Vec<String>,
+    client: Option<String>,
+}
+
+/// Prints the newest decisions, the newest last. Follows the list until a signal, if it is told to.
+///
+/// # Errors
+/// Returns an error if the service can't be reached, doesn't answer, or answers with an error.
+pub(crate) async fn recent(args: RecentArgs) -> Result<Exit, Failure> {
+    /// Time between two looks at the list.
+    const LOOK: Duration = Duration::from_millis(500);
+    let token = args.admin_token.read()?;
+    let mut since = None;
+    let mut show = async || {
+        let path = format!("/v1/recent?{}", args.query(since));
+        let call = remote::Call::get(&args.server, path, token.as_deref());
+        let body = call.read(args.deadline).await?;
+        let page: Page<'_> = serde_json::from_slice(&body).map_err(|_| foreign(&args))?;
+        for row in page.recent.iter().rev() {
+            if args.json {
+                // JSON escapes control characters, but not those beyond ASCII.
+                say(ascii(row.get()));
+            } else {
+                say(shown(&serde_json::from_str(row.get()).map_err(|_| foreign(&args))?));
+            }
+        }
+        let is_more = since.is_some_and(|since| page.next > since) && !page.recent.is_empty();
+        since = Some(page.next);
+        Ok::<bool, Failure>(is_more)
+    };
+    show().await?;
+    if !args.follow {
+        return Ok(Exit::Allowed);
+    }
+    let mut signals = StopSignals::new()
+        .map_err(|error| Failure::usage(format_args!("can't wait for signals: {error}")))?;
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => while show().await? {},
+            signal = signals.next() => return Ok(Exit::Signal(signal)),
+        }
+    }
+}
+
+fn foreign(args: &RecentArgs) -> Failure {
+    Failure::store(format_args!(
+        "the service at {} doesn't answer as a Sluicegate service does: check the URL",
+        args.server
+    ))
+}
+
+/// Returns JSON with all characters beyond ASCII escaped: some of them change what a terminal shows.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for character in json.chars() {
+        if character.is_ascii() && !character.is_ascii_control() {
+            text.push(character);
+        } else {
+            let units = character.encode_utf16(&mut units);
+            units.iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    text
+}
+
+/// Describes a row in a line, with everything escaped that clients choose.
+fn shown(row: &Row) -> String {
+    let answer = match (row.allowed, row.shadow_denied) {
+        (true, true) => "allowed (a shadow denies)",
+        (true, false) => "allowed",
+        (false, _) => "denied",
+    };
+    let key = match (&row.key, &row.key_bytes) {
+        (Some(key), _) => printable(key),
+        (None, bytes) => format!("the bytes {}", printable(bytes.as_deref().unwrap_or("?"))),
+    };
+    let mut line = format!(
+        "{}  {answer:8} {} {}  {key}",
+        printable(&row.time),
+        printable(&row.op),
+        printable(&row.limit)
+    );
+    if !row.allowed {
+        let policy = [&row.binding_limit, &row.binding].into_iter().flatten();
+        let policy: Vec<_> = policy.map(|name| printable(name)).collect();
+        let because = row.code.as_deref().map(printable);
+        let by = Some(policy.join(": ")).filter(|by| !by.is_empty()).into_iter().chain(because);
+        line.extend(by.map(|by| format!("  by {by}")));
+        line.push_str(&match row.retry_after_ms {
+            Some(0) => String::new(),
+            Some(ms) => format!("  retry after {}", lines::words(ms.saturating_mul(1_000))),
+            None => "  no retry passes".to_owned(),
+        });
+    }
+    if row.source != "store" {
+        line.push_str(&format!("  ({})", printable(&row.source)));
+    }
+    if !row.together.is_empty() {
+        line.push_str(&format!("  with {}", printable(&row.together.join(", "))));
+    }
+    line.extend(row.client.iter().map(|client| format!("  for {}", printable(client))));
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_key_is_shown_as_harmless_text() {
+        let row = |key: &str| {
+            let json = serde_json::json!({
+                "time": "2026-11-29T00:00:00.000000Z", "op": "check", "limit": "login", "key": key,
+                "allowed": false, "source": "store", "binding": "gcra", "binding_limit": "login",
+                "retry_after_ms": 1500,
+            });
+            (shown(&serde_json::from_value(json.clone()).unwrap()), ascii(&json.to_string()))
+        };
+        let (line, json) = row("\u{1b}[2J\u{202e}\r\né\u{1f980}");
+        assert!(line.ends_with("  by login: gcra  retry after 1.5 s"), "{line}");
+        assert!(line.contains(r"\u{1b}[2J\u{202e}\r\né"), "{line}");
+        assert!(
+            json.is_ascii() && json.contains(r"\u001b[2J\u202e\r\n\u00e9\ud83e\udd80"),
+            "{json}"
+        );
+    }
+}

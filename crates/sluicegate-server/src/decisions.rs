@@ -1,0 +1,18 @@
+//! Decisions for operators: a log of all, the newest ones, and the keys with the highest use.
+
+mod budget;
+mod debug_lines;
+mod key_form;
+mod line;
+mod log;
+mod recent;
+mod row;
+mod space_saving;
+mod top_keys;
+
+pub(crate) use debug_lines::DebugLines;
+pub(crate) use log::{DecisionLog, DecisionLogArg};
+pub(crate) use recent::{Filter, Outcome, Recent};
+#[cfg(feature = "envoy")]
+pub(crate) use row::shown;
+pub(crate) use top_keys::TopKeys;
