@@ -4,6 +4,7 @@
 //! after its process put it for the last time. Entries have ages instead of times, because the clock of another machine
 //! may be wrong.
 
+mod collector;
 mod entry;
 mod rate;
 
@@ -15,6 +16,7 @@ use sluicegate::config::Watch;
 use sluicegate::store::{OpenOptions, OpenedLimit as _, Post, SharedLimit, Span, Store as _};
 use tokio::time::{Instant, MissedTickBehavior};
 
+pub(crate) use collector::FleetCollector;
 use entry::Refused;
 pub(crate) use entry::{Entry, differing_for_ms};
 pub(crate) use rate::Rate;

@@ -182,6 +182,12 @@ impl Overrides {
         self.mirror().keys_after(limit, None).count()
     }
 
+    /// Returns the number of overrides of all limits, as far as this process knows them.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.mirror().len()
+    }
+
     /// Returns at most `count` changes of overrides, the newest first, from the one before the place `before`.
     ///
     /// The audit has the latest 10,000 changes.

@@ -106,6 +106,9 @@ impl Collector for ServiceCollector {
         let number = u64::try_from(self.limits.limits().len()).unwrap_or(u64::MAX);
         let help = "Limits of the configuration in force";
         write(&mut encoder, "limits", help, &ConstGauge::new(number))?;
+        let overrides = u64::try_from(self.limits.overrides().known()).unwrap_or(u64::MAX);
+        let help = "Overrides at run time that this process knows";
+        write(&mut encoder, "overrides", help, &ConstGauge::new(overrides))?;
         let help = "Log events that were left out, because the same message was logged too often";
         let left_out = ConstCounter::new(crate::logging::left_out());
         write(&mut encoder, "log_events_left_out", help, &left_out)

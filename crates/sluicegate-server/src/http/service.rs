@@ -18,7 +18,7 @@ use super::unreadable::Unreadable;
 use super::waiting::Waiting;
 use crate::access::{Access, Tokens};
 use crate::decisions::{DebugLines, Recent, TopKeys};
-use crate::fleet::{Fleet, Rate};
+use crate::fleet::{Fleet, FleetCollector, Rate};
 use crate::serving::{ListenerState, Stages};
 use crate::trace_context::TraceContext;
 
@@ -35,7 +35,7 @@ pub(crate) struct Service {
     pub(crate) turns: Turns,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
-    pub(crate) fleet: Fleet,
+    pub(crate) fleet: Arc<Fleet>,
     pub(crate) stages: Stages,
     pub(crate) listeners: Vec<ListenerState>,
     /// The shares of limits that Envoys have.
@@ -85,7 +85,7 @@ impl Service {
             .build();
         metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
-        let fleet = Fleet::new(name, &registry, watch.clone(), rate);
+        let fleet = Arc::new(Fleet::new(name, &registry, watch.clone(), rate));
         let listeners = listeners(&registry);
         let Bounds { turns, waiting } = bounds;
         let waiting = Arc::new(waiting);
@@ -93,7 +93,6 @@ impl Service {
         let access = Arc::new(Access::new(tokens, registry.clone()));
         #[cfg(feature = "envoy")]
         let quotas = sluicegate_envoy::service::Quotas::new(registry.clone());
-        #[cfg_attr(not(feature = "envoy"), expect(unused_mut, reason = "for metrics of quotas"))]
         let mut metrics = ServiceMetrics::new(
             metrics,
             &registry,
@@ -103,6 +102,7 @@ impl Service {
             &readiness,
             &access,
         );
+        metrics.add(Box::new(FleetCollector(Arc::clone(&fleet))));
         #[cfg(feature = "envoy")]
         metrics.add(Box::new(super::quota_metrics::QuotaCollector(quotas.clone())));
         let gates = Gates::new(registry.clone());

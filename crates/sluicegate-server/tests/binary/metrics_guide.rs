@@ -71,7 +71,16 @@ limits:
             ("SLUICEGATE_ADMIN_TOKEN", "an-admin-token-that-is-long-enough-0123456789"),
             ("SHOP_TOKEN", "a-token-of-the-shop-that-is-long-enough-0123456789"),
         ],
-        &["--config", file.path(), "--grpc", FREE, "--metrics", FREE],
+        &[
+            "--config",
+            file.path(),
+            "--grpc",
+            FREE,
+            "--metrics",
+            FREE,
+            "--decision-log",
+            "/dev/null",
+        ],
     );
     let scrape = |service: &Service| {
         let mut client = Client::connect(service.address_of("metrics")).unwrap();

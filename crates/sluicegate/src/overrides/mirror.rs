@@ -52,6 +52,11 @@ impl Mirror {
         &self.mark
     }
 
+    /// Returns the number of overrides.
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
     /// Takes over what changed in the store. `own` is the time of the process' own clock.
     pub(super) fn apply(&mut self, news: News, own: Timestamp) -> ChangedLimits {
         let mut changed = ChangedLimits::new();
