@@ -15,7 +15,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate_core::for_stores::DecisionForStores as _;
-use sluicegate_core::for_stores::{Bell, Bells, Post, Posted};
+use sluicegate_core::for_stores::{
+    Bell, Bells, Changed, Keeping, Mark, News, Post, Posted, SettingChange, Settings,
+};
 use sluicegate_core::{
     Answer, BannedKey, BoxFuture, Cursor, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
     NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store, StoreError,
@@ -30,6 +32,33 @@ struct BottomLimit(Bottom, Limit);
 impl Bottom {
     fn note(&self, call: &str, arguments: impl std::fmt::Debug) {
         self.0.lock().unwrap().push(format!("{call} {arguments:?}"));
+    }
+}
+
+/// The settings of the store at the bottom.
+struct BottomSettings;
+
+const SETTINGS: BottomSettings = BottomSettings;
+
+impl Settings for BottomSettings {
+    fn keeping(&self) -> Keeping {
+        Keeping::Durably
+    }
+
+    fn change<'a>(&'a self, _: SettingChange<'a>) -> BoxFuture<'a, Result<Option<Changed>, Error>> {
+        answer(Err(error("change").into()))
+    }
+
+    fn news<'a>(&'a self, _: &'a Mark) -> BoxFuture<'a, Result<News, Error>> {
+        answer(Err(error("news").into()))
+    }
+
+    fn log<'a>(
+        &'a self,
+        _: Option<&'a Mark>,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<Changed>, Error>> {
+        answer(Err(error("log").into()))
     }
 }
 
@@ -79,6 +108,11 @@ impl Store for Bottom {
     fn return_leases(&self) -> BoxFuture<'_, ()> {
         self.note("return_leases", ());
         Box::pin(ready(()))
+    }
+
+    fn settings(&self) -> Option<&dyn Settings> {
+        self.note("settings", ());
+        Some(&SETTINGS)
     }
 
     fn stats(&self) -> StoreStats {
@@ -237,6 +271,8 @@ fn call_all(store: &impl Store) -> Vec<String> {
     store.maintain();
     note("return_leases", &());
     done(store.return_leases());
+    note("settings", &());
+    says("log", done(store.settings().unwrap().log(None, 1)));
     note("stats", &());
     assert_eq!(store.stats().keys, Some(7));
     note("measures", &());

@@ -11,7 +11,9 @@ use sluicegate_core::for_stores::{
     Changed, Driver, Keeping, Mark, NewSettings, News, Setting, SettingChange, SettingValue,
     Settings,
 };
-use sluicegate_core::{BoxFuture, Error, Span, Timestamp};
+use sluicegate_core::{
+    BoxFuture, Error, RequestError, RequestErrorKind, Span, Timestamp, printable,
+};
 
 use crate::link::Deadline;
 use crate::resp::{Command, Value};
@@ -88,10 +90,11 @@ impl RedisStore {
             let mut settings = Vec::new();
             while let Some(changes) = self.logged_after(&keys, &mark).await? {
                 let is_last = changes.len() < TOGETHER;
-                if let Some(last) = changes.last() {
-                    last.mark.place().unwrap_or_default().clone_into(&mut mark);
+                if let Some((last, _)) = changes.last() {
+                    last.place().unwrap_or_default().clone_into(&mut mark);
                 }
-                settings.extend(changes.into_iter().map(|changed| changed.setting));
+                let readable = changes.into_iter().filter_map(|(_, changed)| changed);
+                settings.extend(readable.map(|changed| changed.setting));
                 if is_last {
                     let now = self.settings_time(&keys).await?;
                     let settings = NewSettings::Changed(settings);
@@ -101,17 +104,17 @@ impl RedisStore {
         }
         // Read the place first: a change after it is read again, which does no harm.
         let last = self.range(&keys, b"XREVRANGE", [b"+", b"-"], 1).await?.pop();
-        let mark = last.map_or_else(|| Mark::new(BEGINNING), |changed| changed.mark);
+        let mark = last.map_or_else(|| Mark::new(BEGINNING), |(mark, _)| mark);
         let now = self.settings_time(&keys).await?;
         let settings = NewSettings::All(self.all_settings(&keys).await?);
         Ok(News { mark, now, settings })
     }
 
     /// Returns the changes after a place in the log; `None` if the log has no such place any more.
-    async fn logged_after(&self, keys: &Keys, place: &str) -> Result<Option<Vec<Changed>>, Error> {
+    async fn logged_after(&self, keys: &Keys, place: &str) -> Result<Option<Vec<Logged>>, Error> {
         let bounds = [place.as_bytes(), b"+"];
         let mut changes = self.range(keys, b"XRANGE", bounds, TOGETHER + 1).await?;
-        if changes.first().and_then(|first| first.mark.place()) != Some(place) {
+        if changes.first().and_then(|(mark, _)| mark.place()) != Some(place) {
             return Ok(None);
         }
         changes.remove(0);
@@ -126,11 +129,14 @@ impl RedisStore {
         Driver::check_request(NAME)?;
         let keys = Keys::of(self);
         let from = before.and_then(Mark::place).unwrap_or("+");
-        let mut changes =
-            self.range(&keys, b"XREVRANGE", [from.as_bytes(), b"-"], count + 1).await?;
-        changes.retain(|changed| Some(&changed.mark) != before);
-        changes.truncate(count);
-        Ok(changes)
+        if before.is_some() && !is_place(from) {
+            let message =
+                format!("`{}` is not a place of the log: use one that it listed", printable(from));
+            return Err(RequestError::new(RequestErrorKind::Invalid, message).into());
+        }
+        let changes = self.range(&keys, b"XREVRANGE", [from.as_bytes(), b"-"], count + 1).await?;
+        let changes = changes.into_iter().filter(|(mark, _)| Some(mark) != before);
+        Ok(changes.filter_map(|(_, changed)| changed).take(count).collect())
     }
 
     /// Reads a part of the log.
@@ -140,12 +146,12 @@ impl RedisStore {
         name: &[u8],
         [from, to]: [&[u8]; 2],
         count: usize,
-    ) -> Result<Vec<Changed>, Error> {
+    ) -> Result<Vec<Logged>, Error> {
         let mut command = Command::of(&[name, &keys.log, from, to, b"COUNT"]);
         command.number(u64::try_from(count).unwrap_or(u64::MAX));
         let reply = self.ask_settings(keys, command).await?;
         let Value::Array(changes) = reply else { return Err(unexpected("XRANGE").into()) };
-        let changes: Option<Vec<Changed>> = changes.into_iter().map(logged).collect();
+        let changes: Option<Vec<Logged>> = changes.into_iter().map(logged).collect();
         Ok(changes.ok_or_else(|| unexpected("XRANGE"))?)
     }
 
@@ -163,8 +169,8 @@ impl RedisStore {
             else {
                 return Err(unexpected("HSCAN").into());
             };
-            let pairs: Option<Vec<Setting>> = found.chunks_exact(2).map(pair).collect();
-            settings.extend(pairs.ok_or_else(|| unexpected("HSCAN"))?);
+            // Values of other programs, or of a later version, mean nothing to this one.
+            settings.extend(found.chunks_exact(2).filter_map(pair));
             if *next == b"0"[..] {
                 return Ok(settings);
             }
@@ -187,16 +193,26 @@ impl RedisStore {
     }
 }
 
-/// Reads a change of the log.
-fn logged(entry: Value) -> Option<Changed> {
+/// The place of an entry of the log, and its change; `None` for an entry of another program, or of a later version.
+type Logged = (Mark, Option<Changed>);
+
+/// Reads an entry of the log.
+fn logged(entry: Value) -> Option<Logged> {
     let Value::Array(entry) = entry else { return None };
     let [place, Value::Array(fields)] = <[Value; 2]>::try_from(entry).ok()? else { return None };
+    let mark = Mark::new(text(&place)?);
+    let changed = changed(&mark, &fields);
+    Some((mark, changed))
+}
+
+/// Reads the change of an entry.
+fn changed(mark: &Mark, fields: &[Value]) -> Option<Changed> {
     let field = |name: &[u8]| {
         let mut pairs = fields.chunks_exact(2);
         bytes(pairs.find(|pair| bytes(&pair[0]).is_some_and(|field| field == name))?.get(1)?)
     };
     Some(Changed {
-        mark: Mark::new(text(&place)?),
+        mark: mark.clone(),
         at: micros(std::str::from_utf8(field(b"at")?).ok()?)?,
         setting: Setting { name: field(b"name")?.to_vec(), value: stored_value(field(b"value")?)? },
         before: stored_value(field(b"before")?)?,
@@ -221,6 +237,12 @@ fn stored_value(stored: &[u8]) -> Option<Option<SettingValue>> {
     let (since, ends) = (time()?, time()?);
     let ends = Some(ends).filter(|ends| *ends != Timestamp::EPOCH);
     Some(Some(SettingValue { content: parts.next()?.to_vec(), since, ends }))
+}
+
+/// Returns whether a text is an id of a stream: two numbers.
+fn is_place(text: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    text.split_once('-').is_some_and(|(millis, number)| is_number(millis) && is_number(number))
 }
 
 fn micros(digits: &str) -> Option<Timestamp> {

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use sluicegate_core::for_stores::{Keeping, SettingChange, Settings};
 use sluicegate_core::{
-    Clock as _, Error, RequestError, RequestErrorKind, SharedStore, Store as _, StoreError,
-    Timestamp,
+    Clock as _, Error, LimitName, RequestError, RequestErrorKind, SharedStore, Store as _,
+    StoreError, Timestamp,
 };
 
 use crate::config_file::OverrideError;
@@ -77,6 +77,8 @@ pub enum OverridesError {
 impl Overrides {
     /// Pause between two queries of a process that follows.
     const PAUSE: Duration = Duration::from_millis(250);
+    /// Minimum pause before overrides that end are dropped.
+    const STEP: Duration = Duration::from_millis(50);
 
     pub(crate) const fn new(registry: Registry) -> Self {
         Self { registry }
@@ -102,6 +104,7 @@ impl Overrides {
         key: Option<&[u8]>,
         new: &NewOverride,
     ) -> Result<OverrideEntry, OverridesError> {
+        let limit = &*name(limit)?;
         let key = self.registry.check_override(limit, key, &new.to)?;
         check_words(new)?;
         let content = Stored::of(new).write();
@@ -130,15 +133,20 @@ impl Overrides {
         key: Option<&[u8]>,
         by: Option<&str>,
     ) -> Result<bool, OverridesError> {
-        let key = self.registry.counted_key_of(limit, key);
+        let limit = name(limit)?;
+        let key = self.known_key(&limit, key);
         let remark = Stored::remark(by).write();
         let change = SettingChange {
-            name: &name_of(limit, key.as_deref()),
+            name: &name_of(&limit, key.as_deref()),
             value: None,
             lasts: None,
             remark: &remark,
         };
         let changed = settings(&self.registry.store())?.change(change).await?;
+        if changed.is_none() && self.mirror().get(&limit, key.as_deref()).is_some() {
+            // The store lost it without a change.
+            self.mirror().read_all_next();
+        }
         self.refresh().await?;
         Ok(changed.is_some())
     }
@@ -152,8 +160,9 @@ impl Overrides {
         limit: &str,
         key: Option<&[u8]>,
     ) -> Result<Option<OverrideEntry>, OverridesError> {
+        let limit = name(limit)?;
         self.refresh().await?;
-        Ok(self.entry(limit, self.registry.counted_key_of(limit, key).as_deref()))
+        Ok(self.entry(&limit, self.known_key(&limit, key).as_deref()))
     }
 
     /// Returns at most `count` overrides of a limit's keys, in the order of the keys, from the one after `after`.
@@ -166,6 +175,7 @@ impl Overrides {
         after: Option<&[u8]>,
         count: usize,
     ) -> Result<Vec<OverrideEntry>, OverridesError> {
+        let limit = &*name(limit)?;
         self.refresh().await?;
         let problems = self.registry.override_problems(limit);
         let (mirror, now) = (self.mirror(), self.now());
@@ -179,7 +189,13 @@ impl Overrides {
     /// Returns the number of overrides of a limit's keys, as far as this process knows them.
     #[must_use]
     pub fn count(&self, limit: &str) -> usize {
-        self.mirror().keys_after(limit, None).count()
+        self.mirror().count(limit)
+    }
+
+    /// Returns whether the whole limit has an override, as far as this process knows.
+    #[must_use]
+    pub fn is_of_whole(&self, limit: &str) -> bool {
+        self.mirror().get(limit, None).is_some()
     }
 
     /// Returns the number of overrides of all limits, as far as this process knows them.
@@ -212,18 +228,26 @@ impl Overrides {
         let store = self.registry.store();
         let settings = settings(&store)?;
         let state = self.registry.overrides_state();
-        let _turn = state.turn.lock().await;
+        let asked = self.now();
+        let mut turn = state.turn.lock().await;
+        if let Some((begun, outcome)) = &*turn
+            && *begun > asked
+        {
+            // Another caller has read the store since this one asked.
+            return outcome.clone().map_err(OverridesError::from);
+        }
+        let begun = self.now();
         let mark = self.mirror().mark().clone();
         let news = settings.news(&mark).await;
         // The clock is read after the answer, so an override ends late rather than early by the time of the call.
         let now = self.now();
-        let mut mirror = self.mirror();
-        let (changed, result) = match news {
-            Ok(news) => (mirror.apply(news, now), Ok(())),
-            Err(error) => (mirror.expire(now), Err(error.into())),
+        let (changed, outcome) = match news {
+            Ok(news) => (self.mirror().apply(news, now), Ok(())),
+            Err(error) => (self.mirror().expire(now), Err(error)),
         };
-        self.adopt(&mirror, &changed);
-        result
+        self.adopt(&changed);
+        *turn = Some((begun, outcome.clone()));
+        outcome.map_err(OverridesError::from)
     }
 
     /// Follows the store, so that this process decides by the overrides of all processes. It never returns, unless the
@@ -232,11 +256,20 @@ impl Overrides {
     /// It asks four times a second. If the store fails, the overrides that are known stay in force, and end in time.
     pub async fn follow(&self) {
         while let Err(OverridesError::Store(_)) | Ok(()) = self.follow_once().await {
-            let (end, now) = (self.mirror().next_end(), self.now());
-            let until_end = end.map(|end| end.as_micros().saturating_sub(now.as_micros()));
-            let pause = until_end
-                .map_or(Self::PAUSE, |micros| Self::PAUSE.min(Duration::from_micros(micros)));
-            timer::sleep(pause.max(Duration::from_millis(1))).await;
+            let read = self.now().saturating_add(Self::PAUSE);
+            loop {
+                let (next, now) = (self.mirror().next_end(), self.now());
+                if now >= read {
+                    break;
+                }
+                // Several that end together are dropped together.
+                let end =
+                    next.map_or(read, |next| next.max(now.saturating_add(Self::STEP)).min(read));
+                let pause = end.as_micros().saturating_sub(now.as_micros());
+                timer::sleep(Duration::from_micros(pause)).await;
+                let changed = self.mirror().expire(self.now());
+                self.adopt(&changed);
+            }
         }
     }
 
@@ -250,6 +283,17 @@ impl Overrides {
         refreshed
     }
 
+    /// Returns the key of an override as it is stored: in the form in which the limit counts it, or as it was given.
+    ///
+    /// The second one is of a configuration that counted the key in another form.
+    fn known_key(&self, limit: &str, key: Option<&[u8]>) -> Option<Vec<u8>> {
+        let counted = self.registry.counted_key_of(limit, key);
+        let mirror = self.mirror();
+        let is_given =
+            mirror.get(limit, counted.as_deref()).is_none() && mirror.get(limit, key).is_some();
+        if is_given { key.map(<[u8]>::to_vec) } else { counted }
+    }
+
     fn entry(&self, limit: &str, key: Option<&[u8]>) -> Option<OverrideEntry> {
         let problem = self.registry.override_problems(limit).of(key);
         let (mirror, now) = (self.mirror(), self.now());
@@ -257,10 +301,14 @@ impl Overrides {
         Some(OverrideEntry::new(key, &kept, mirror.store_time(now), problem))
     }
 
-    fn adopt(&self, mirror: &Mirror, changed: &ChangedLimits) {
+    fn adopt(&self, changed: &ChangedLimits) {
         if !changed.is_empty() {
-            let of_limits = changed.iter().map(|limit| (limit.as_str(), mirror.of_limit(limit)));
-            self.registry.adopt_overrides(of_limits);
+            // Observers of the limits may ask for overrides, so the mirror is free then.
+            let of_limits: Vec<_> = {
+                let mirror = self.mirror();
+                changed.iter().map(|limit| (limit.as_str(), mirror.of_limit(limit))).collect()
+            };
+            self.registry.adopt_overrides(of_limits.into_iter());
         }
     }
 
@@ -271,6 +319,14 @@ impl Overrides {
     fn now(&self) -> Timestamp {
         self.registry.overrides_state().clock.now()
     }
+}
+
+/// Returns the name of a limit.
+fn name(limit: &str) -> Result<String, RequestError> {
+    let parsed: Result<LimitName, _> = limit.parse();
+    let parsed = parsed
+        .map_err(|error| RequestError::new(RequestErrorKind::UnknownLimit, error.to_string()));
+    Ok(parsed?.as_str().to_owned())
 }
 
 fn settings(store: &SharedStore) -> Result<&dyn Settings, OverridesError> {

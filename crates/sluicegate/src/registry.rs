@@ -280,6 +280,8 @@ impl Registry {
         }
         let changes = writer.changes(config, &limits);
         writer.fixed = Some(fixed);
+        // The file may say the same in other words.
+        writer.digest = Some(config.digest());
         if !changes.is_empty() {
             writer.adopt(config, limits);
             self.shared.publish(&mut writer);

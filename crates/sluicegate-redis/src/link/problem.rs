@@ -368,9 +368,10 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
             format!("does not permit this user the command {name}: grant it `+{name}`")
         }
         Right::Command(None) => format!(
-            "does not permit this user a command, and doesn't name it (`sluicegate config check --connect` does): grant it `{}`. Also grant `+select` for a database in the URL, `+scan` for lists of bans, and `+scan +unlink` for replays. Units in flight and waiting reservations need `{} +zlexcount`",
+            "does not permit this user a command, and doesn't name it (`sluicegate config check --connect` does): grant it `{}`. Also grant `+select` for a database in the URL, `+scan` for lists of bans, and `+scan +unlink` for replays. Units in flight and waiting reservations need `{} +zlexcount`, and overrides at run time `{}`",
             rules(Need::Decisions),
-            rules(Need::Holds)
+            rules(Need::Holds),
+            rules(Need::Settings)
         ),
     })
 }

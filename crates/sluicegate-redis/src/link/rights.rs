@@ -8,6 +8,8 @@ use crate::resp::Command;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Need {
     Decisions,
+    /// Overrides at run time. Limits don't need them, so no rehearsal tries them.
+    Settings,
     /// Units in flight, and waiting reservations.
     Holds,
     /// Queues of permits.
@@ -27,7 +29,7 @@ pub(super) enum Need {
 ///
 /// It leaves out commands that every user may call (`AUTH`), and those whose refusal doesn't matter (`HELLO`,
 /// `ROLE`, `INFO`, `CONFIG GET`, `CLUSTER INFO`).
-const COMMANDS: [(Need, &[&str]); 36] = [
+const COMMANDS: [(Need, &[&str]); 38] = [
     // No server has this script: the error that it is unknown shows that the user is permitted to call it.
     (Need::Decisions, &["evalsha", "0000000000000000000000000000000000000000", "0"]),
     (Need::Decisions, &["eval", "return 1", "0"]),
@@ -38,23 +40,25 @@ const COMMANDS: [(Need, &[&str]); 36] = [
     (Need::Decisions, &["setrange", KEY, "0", ""]),
     (Need::Decisions, &["strlen", KEY]),
     (Need::Decisions, &["pexpire", KEY, "1"]),
-    // Settings. They are needed always, as operators set overrides of any limit. The last field removed removes the key.
-    (Need::Decisions, &["hset", KEY, "a", ""]),
-    (Need::Decisions, &["hget", KEY, "a"]),
-    (Need::Decisions, &["hlen", KEY]),
-    (Need::Decisions, &["hscan", KEY, "0"]),
-    (Need::Decisions, &["hdel", KEY, "a"]),
-    (Need::Decisions, &["zadd", KEY, "XX", "0", "a"]),
-    (Need::Decisions, &["zrem", KEY, "a"]),
-    (Need::Decisions, &["zcard", KEY]),
-    (Need::Decisions, &["zrangebyscore", KEY, "0", "0"]),
-    (Need::Decisions, &["zrevrange", KEY, "0", "0"]),
-    (Need::Decisions, &["pexpireat", KEY, "1"]),
-    (Need::Decisions, &["persist", KEY]),
-    (Need::Decisions, &["xadd", KEY, "MAXLEN", "0", "*", "a", ""]),
-    (Need::Decisions, &["xrange", KEY, "-", "-"]),
-    (Need::Decisions, &["xrevrange", KEY, "-", "-"]),
     (Need::Decisions, &["del", KEY]),
+    // The last field removed removes the key.
+    (Need::Settings, &["hset", KEY, "a", ""]),
+    (Need::Settings, &["hget", KEY, "a"]),
+    (Need::Settings, &["hlen", KEY]),
+    (Need::Settings, &["hscan", KEY, "0"]),
+    (Need::Settings, &["hdel", KEY, "a"]),
+    (Need::Settings, &["zadd", KEY, "XX", "0", "a"]),
+    (Need::Settings, &["zrem", KEY, "a"]),
+    (Need::Settings, &["zcard", KEY]),
+    (Need::Settings, &["zrangebyscore", KEY, "0", "0"]),
+    (Need::Settings, &["zrevrange", KEY, "0", "0"]),
+    (Need::Settings, &["pexpireat", KEY, "1"]),
+    (Need::Settings, &["persist", KEY]),
+    (Need::Settings, &["xadd", KEY, "MAXLEN", "0", "*", "a", ""]),
+    (Need::Settings, &["xrange", KEY, "-", "-"]),
+    (Need::Settings, &["xrevrange", KEY, "-", "-"]),
+    (Need::Holds, &["zadd", KEY, "XX", "0", "a"]),
+    (Need::Holds, &["zrem", KEY, "a"]),
     (Need::Holds, &["zrangebylex", KEY, "-", "-"]),
     (Need::Holds, &["zrevrangebylex", KEY, "-", "-"]),
     (Need::Holds, &["pttl", KEY]),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use sluicegate_core::for_stores::{Mark, SettingChange};
 use sluicegate_core::{
     Acknowledgement, Costs, Hold, HoldId, KeyPrefix, Limit, OpenOptions, OpenedLimit as _,
     Operation, Request, Span, Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp,
@@ -319,11 +320,26 @@ fn new_id() -> HoldId {
     HoldId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
 }
 
+/// Calls every operation of settings, with and without an end.
+async fn settings(store: &RedisStore) -> Result<(), sluicegate_core::Error> {
+    let settings = store.settings().unwrap();
+    let set = |name, value, lasts| SettingChange { name, value, lasts, remark: b"" };
+    settings.change(set(b"a", Some(b"1"), Some(Span::HOUR))).await?;
+    settings.change(set(b"b", Some(b"1"), None)).await?;
+    let known = settings.news(&Mark::default()).await?.mark;
+    settings.news(&known).await?;
+    settings.log(None, 1).await?;
+    settings.change(set(b"b", None, None)).await?;
+    settings.change(set(b"a", None, None)).await?;
+    Ok(())
+}
+
 /// Calls every operation of a store.
 async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     let failure = |error: sluicegate_core::Error| error.as_store().unwrap().clone();
     let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
     store.ping().await?;
+    settings(store).await.map_err(failure)?;
     for (options, at) in [(OpenOptions::default(), None), (run(), Some(at))] {
         let flight = Limit::new("flight", ["concurrency 1000 hold 1min"]).unwrap();
         let opened = store.open(flight, options.clone());

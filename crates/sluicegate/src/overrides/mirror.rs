@@ -3,7 +3,7 @@
 //! It is pure: times are arguments. The ends of overrides are by the clock of the store. The copy knows how far that
 //! clock is from its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -50,6 +50,16 @@ impl Mirror {
     /// Returns the place in the log until which the copy is complete.
     pub(super) const fn mark(&self) -> &Mark {
         &self.mark
+    }
+
+    /// Makes the next query read all overrides.
+    pub(super) fn read_all_next(&mut self) {
+        self.mark = Mark::default();
+    }
+
+    /// Returns the number of overrides of a limit's keys.
+    pub(super) fn count(&self, limit: &str) -> usize {
+        self.keys_of(limit, None).count()
     }
 
     /// Returns the number of overrides.
@@ -119,17 +129,25 @@ impl Mirror {
         limit: &str,
         after: Option<&[u8]>,
     ) -> impl Iterator<Item = (Box<[u8]>, Arc<Kept>)> + use<'m> {
+        let start = limit.len() + 1;
+        self.keys_of(limit, after).map(move |(name, kept)| {
+            (name.get(start..).unwrap_or_default().into(), Arc::clone(kept))
+        })
+    }
+
+    /// Returns the overrides of a limit's keys by their names.
+    fn keys_of<'m>(
+        &'m self,
+        limit: &str,
+        after: Option<&[u8]>,
+    ) -> btree_map::Range<'m, Vec<u8>, Arc<Kept>> {
         let from = match after {
             Some(after) => Bound::Excluded(name_of(limit, Some(after))),
             None => Bound::Included(name_of(limit, Some(b""))),
         };
-        let start = limit.len() + 1;
         let mut end = limit.as_bytes().to_vec();
         end.push(1);
-        let range = self.kept.range((from, Bound::Excluded(end)));
-        range.map(move |(name, kept)| {
-            (name.get(start..).unwrap_or_default().into(), Arc::clone(kept))
-        })
+        self.kept.range((from, Bound::Excluded(end)))
     }
 
     fn set(&mut self, Setting { name, value }: Setting, changed: &mut ChangedLimits) {

@@ -43,7 +43,7 @@ pub(super) struct Numbers {
 
 impl AtRunTime {
     /// Returns the effects. `set_of` returns the number of a set of numbers.
-    pub(super) fn new(
+    pub(super) fn of(
         base: &LimitConfig,
         overrides: &OfLimit,
         mut set_of: impl FnMut(&Limit) -> u32,
@@ -59,7 +59,16 @@ impl AtRunTime {
         for (key, kept) in &overrides.keys {
             // The configuration may count other keys than when the override was set.
             let counted = base.key.given(key);
-            let counted = counted.map_err(|unfit| unfit.to_string());
+            let counted = counted.map_err(|unfit| unfit.to_string()).and_then(|counted| {
+                // Another form may be of other keys too.
+                let message = || {
+                    format!(
+                        "the limit counts this key as `{}` now: set it again",
+                        counted.escape_ascii()
+                    )
+                };
+                if *counted == **key { Ok(counted) } else { Err(message()) }
+            });
             let effect = effect(base, kept).map_err(|problem| problem.to_string());
             match counted.and_then(|counted| Ok((counted, effect?))) {
                 Err(problem) => drop(made.problems.keys.insert(key.clone(), problem)),
@@ -78,10 +87,14 @@ impl AtRunTime {
 
     /// Returns the parts that don't depend on the limit's numbers, for a caller that gives other numbers.
     pub(super) fn without_numbers(&self) -> Self {
-        let keys = self.keys.iter().filter(|(_, said)| !matches!(said, Said::Counted(_)));
+        // A key with numbers of its own is counted, with those of the caller.
+        let without = |said: &Said| match said {
+            Said::Counted(_) => Said::Counted(0),
+            other => *other,
+        };
         Self {
             whole: self.whole,
-            keys: keys.map(|(key, said)| (key.clone(), *said)).collect(),
+            keys: self.keys.iter().map(|(key, said)| (key.clone(), without(said))).collect(),
             problems: OverrideProblems::default(),
         }
     }

@@ -25,7 +25,8 @@ pub(super) struct Opened {
     lists: KeyMap<Listed>,
     overrides: KeyMap<u32>,
     at_run_time: AtRunTime,
-    is_overridden: bool,
+    /// The overrides at run time, if there are any.
+    of_limit: Option<Arc<OfLimit>>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,17 +61,18 @@ impl Opened {
     }
 
     /// Returns this limit with overrides at run time. Limiters of `before`, an earlier result, stay open.
-    pub(super) fn overridden(&self, overrides: &OfLimit, before: Option<&Self>) -> Self {
+    pub(super) fn overridden(&self, overrides: &Arc<OfLimit>, before: Option<&Self>) -> Self {
         let opened = before.into_iter().chain([self]);
         let opened: HashMap<String, &Limiter> = opened
             .flat_map(|opened| &*opened.limiters)
             .map(|limiter| (text_of(limiter.limit()), limiter))
             .collect();
-        Self::with_overrides(Arc::clone(&self.config), overrides, |config, limit| {
+        let made = Self::with_overrides(Arc::clone(&self.config), overrides, |config, limit| {
             let first = &self.limiters[0];
             let known = opened.get(&text_of(limit)).map(|known| Limiter::clone(known));
             known.unwrap_or_else(|| open(config, limit, first.store(), first.observers()))
-        })
+        });
+        Self { of_limit: Some(Arc::clone(overrides)), ..made }
     }
 
     fn with_overrides(
@@ -87,8 +89,7 @@ impl Opened {
                 u32::try_from(sets.len()).unwrap_or(0)
             })
         };
-        let Numbers { own, at_run_time } = AtRunTime::new(&config, at_run_time, &mut set_of);
-        let is_overridden = own.is_some() || !at_run_time.is_empty();
+        let Numbers { own, at_run_time } = AtRunTime::of(&config, at_run_time, &mut set_of);
         if let Some(limit) = own {
             config = Arc::new(config.with_numbers_of(limit));
         }
@@ -104,7 +105,7 @@ impl Opened {
             lists: KeyMap::new(&config.key, blocked.chain(allowed)),
             overrides: KeyMap::new(&config.key, overrides),
             at_run_time,
-            is_overridden,
+            of_limit: None,
             limiters,
             config,
         }
@@ -123,9 +124,9 @@ impl Opened {
         Self { at_run_time: self.at_run_time.without_numbers(), ..made }
     }
 
-    /// Returns whether an override at run time is in force.
-    pub(super) const fn is_overridden(&self) -> bool {
-        self.is_overridden
+    /// Returns the overrides at run time, if there are any.
+    pub(super) const fn overrides(&self) -> Option<&Arc<OfLimit>> {
+        self.of_limit.as_ref()
     }
 
     /// Returns why overrides at run time aren't in force.

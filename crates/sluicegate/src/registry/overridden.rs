@@ -12,7 +12,7 @@ pub(super) struct Overridden(HashMap<Box<str>, Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    overrides: OfLimit,
+    overrides: Arc<OfLimit>,
     /// Whether the overrides changed since they were applied.
     is_new: bool,
     /// The limit without overrides, and with them; `None` if there is no such limit.
@@ -27,6 +27,7 @@ impl Overridden {
             return;
         }
         let applied = self.0.remove(limit).and_then(|known| known.applied);
+        let overrides = Arc::new(overrides);
         self.0.insert(limit.into(), Entry { overrides, is_new: true, applied });
     }
 

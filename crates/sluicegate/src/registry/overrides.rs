@@ -1,5 +1,6 @@
 //! The side of a registry that overrides at run time need.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sluicegate_core::{RequestError, RequestErrorKind};
@@ -34,7 +35,7 @@ impl Registry {
             let message = format!("limit `{}`: {unfit}", config.limit.name());
             RequestError::new(RequestErrorKind::UnfitKey, message)
         })?;
-        Ok(counted.map(|key| key.into_owned()))
+        Ok(counted.map(Cow::into_owned))
     }
 
     /// Returns a key as the limit counts it, or unchanged if there is no such limit.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use sluicegate_http::Partition;
 
 use super::gate_cache::GateCache;
-use super::generation::{Generation, Origin};
+use super::generation::{Entry, Generation, Origin};
 use super::resolved::{Known, Part, Resolved};
 use super::response_fields::{Shown, ShownPartition};
 use super::target::Target;
@@ -51,10 +51,13 @@ impl Part {
         let switch = entry.map_or(Switch::On, |entry| entry.switch).and(generation.switch);
         let opened = match (target, entry) {
             (Target::Named(_), Some(entry)) => Arc::clone(&entry.opened),
-            (Target::Inline(_), Some(entry))
-                if entry.origin == Origin::Config || entry.opened.is_overridden() =>
-            {
+            (Target::Inline(_), Some(entry)) if entry.origin == Origin::Config => {
                 Arc::clone(&entry.opened)
+            }
+            // Call sites that share a limit have numbers of their own, to which its overrides apply.
+            (Target::Inline(given), Some(Entry { opened, .. })) if opened.overrides().is_some() => {
+                let overrides = opened.overrides().cloned().unwrap_or_default();
+                Arc::new(given.overridden(&overrides, None))
             }
             (Target::Inline(given), _) | (Target::Keyed(given), None) => Arc::clone(given),
             (Target::Keyed(given), Some(entry)) => {

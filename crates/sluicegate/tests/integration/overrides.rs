@@ -405,3 +405,34 @@ async fn a_store_that_fails_keeps_what_is_known() {
     assert!(matches!(overrides.refresh().await, Err(OverridesError::Store(_))));
     assert!(!passes(&one, "api", "acme").await);
 }
+
+#[tokio::test]
+async fn call_sites_keep_their_own_numbers() {
+    for store in stores() {
+        let (one, _) = fleet(&store, CONFIG);
+        let of = |spec| sluicegate::Limit::new("shared", [spec]).unwrap();
+        let few = one.inline(of("fixed_window 5/d"));
+        let many = one.inline(of("fixed_window 50/d"));
+        one.overrides().set("shared", Some(b"acme"), &times("2")).await.unwrap();
+        assert_eq!(many.check("else").await.unwrap().remaining(), Some(49));
+        assert_eq!(few.check("else").await.unwrap().remaining(), Some(3));
+        assert_eq!(many.check("acme").await.unwrap().remaining(), Some(99));
+        assert_eq!(few.check("acme").await.unwrap().remaining(), Some(8));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_the_limit_counts_in_another_form_now_has_no_override() {
+    for store in stores() {
+        let (one, _) = fleet(&store, &CONFIG.replace("key: ip", "key: user"));
+        let overrides = one.overrides();
+        let block = NewOverride::new(OverrideTo::Block);
+        overrides.set("address", Some(b"2001:db8::1"), &block).await.unwrap();
+        assert!(!passes(&one, "address", "2001:db8::1").await);
+        one.replace(&Config::parse(CONFIG, "limits.yaml").unwrap()).unwrap();
+        assert!(passes(&one, "address", "2001:db8::1").await, "the network has other clients too");
+        let entry = overrides.get("address", Some(b"2001:db8::1")).await.unwrap().unwrap();
+        assert!(entry.problem.unwrap().contains("counts this key as `2001:db8::/64` now"));
+        assert!(overrides.clear("address", Some(b"2001:db8::1"), None).await.unwrap());
+    }
+}
