@@ -74,6 +74,15 @@ impl Match {
         }
     }
 
+    /// Returns the limit with its counter, if there is one, to change its numbers.
+    #[cfg(feature = "service")]
+    pub(crate) fn limited_mut(&mut self) -> Option<&mut Limited> {
+        match self {
+            Self::Limited(limited) => Some(limited),
+            _ => None,
+        }
+    }
+
     /// Returns the rule with a block, if there is one.
     #[must_use]
     pub fn native(&self) -> Option<&Native> {

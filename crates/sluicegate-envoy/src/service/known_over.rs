@@ -20,6 +20,8 @@ struct Known {
     /// The end of each counter's window, in µs since the epoch.
     ends: HashMap<CounterKey, u64>,
     bytes: usize,
+    /// Generation of the limits by which the counters were compared.
+    generation: u64,
 }
 
 impl KnownOver {
@@ -27,6 +29,17 @@ impl KnownOver {
     pub(super) fn new(most_bytes: u64) -> Self {
         let most_bytes = usize::try_from(most_bytes).unwrap_or(usize::MAX);
         Self { most_bytes, known: Mutex::default() }
+    }
+
+    /// Forgets all counters if the limits have changed since they were added.
+    pub(super) fn follow(&self, generation: u64) {
+        if self.most_bytes == 0 {
+            return;
+        }
+        let mut known = self.known();
+        if known.generation != generation {
+            *known = Known { generation, ..Known::default() };
+        }
     }
 
     /// Returns whether the cache has a counter, at a time in µs since the epoch.
@@ -46,7 +59,7 @@ impl KnownOver {
             known.bytes = known.ends.keys().map(bytes_of).sum();
         }
         if known.bytes + bytes > self.most_bytes {
-            *known = Known::default();
+            *known = Known { generation: known.generation, ..Known::default() };
         }
         if known.ends.insert(counter.clone(), end).is_none() {
             known.bytes += bytes;

@@ -127,7 +127,8 @@ impl RateLimits {
     pub async fn decide(&self, request: &Request<'_>) -> Result<Decided, sluicegate::Error> {
         let Shared { settings, known_over, clock, observer, .. } = &*self.shared;
         let loaded = self.loaded();
-        let matches = loaded.rules.matches(request, settings);
+        let mut matches = loaded.rules.matches(request, settings);
+        known_over.follow(self.shared.registry.generation());
         let looks = self.looks(&loaded, request, &matches).await?;
         let charges = matches.charges(request, settings, &looks);
         let known = |charge: &Option<Charge>| {
@@ -148,11 +149,21 @@ impl RateLimits {
             deciding.push(native.decision);
         }
         let (mut at, mut holds) = (None, Vec::new());
+        // The numbers of overrides, and the descriptors that a list or a switch decided.
+        let (mut overridden, mut listed) = (Vec::new(), Vec::new());
         for (asked, decision) in asked.into_iter().zip(batched(deciding).await) {
             let decision = decision?;
             at = at.or_else(|| decision.evaluated_at());
             match asked {
-                Target::Counter(index) => readings[index] = Some(reading(&decision)),
+                Target::Counter(index) => {
+                    match decision.policies().next() {
+                        Some(outcome) => {
+                            overridden.extend(outcome.limit().map(|most| (index, most)));
+                        }
+                        None => listed.push(index),
+                    }
+                    readings[index] = Some(reading(&decision));
+                }
                 Target::Native(about) => {
                     holds.extend(about.token().map(MetadataValue::Text));
                     for (index, status) in about.statuses(&decision) {
@@ -161,14 +172,20 @@ impl RateLimits {
                 }
             }
         }
+        for (index, most) in overridden {
+            if let Some(limited) = matches.descriptors[index].limited_mut() {
+                limited.requests_per_unit = u32::try_from(most).unwrap_or(u32::MAX);
+            }
+        }
         let micros = at.unwrap_or_else(|| clock.now()).as_micros();
         let mut verdict = matches.verdict(request, settings, &readings, micros);
         if !holds.is_empty() {
             let metadata = verdict.answer.dynamic_metadata.get_or_insert_default();
             metadata.insert("holds".to_owned(), MetadataValue::List(holds));
         }
-        for (limit, over) in limits(&matches).zip(&verdict.over) {
-            if let Some(limit) = limit.filter(|_| *over) {
+        for (index, (limit, over)) in limits(&matches).zip(&verdict.over).enumerate() {
+            // A list may be changed within the window.
+            if let Some(limit) = limit.filter(|_| *over && !listed.contains(&index)) {
                 let window = limit.unit.window(micros);
                 let end = (window.start + limit.unit.seconds()) * 1_000_000;
                 known_over.add(&limit.counter, end, micros);

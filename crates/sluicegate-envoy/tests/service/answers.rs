@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sluicegate::admin::{NewOverride, OverrideTo};
 use sluicegate_envoy::incumbent::{LoadOptions, Rules};
 use sluicegate_envoy::service::protos::rate_limit_descriptor::{Entry, RateLimitOverride};
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
@@ -127,4 +128,34 @@ async fn health_is_served_under_both_names() {
     }
     let request = HealthCheckRequest { service: "other".to_owned() };
     assert_eq!(health.check(request).await.expect_err("unknown").code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn overrides_at_run_time_count_for_rules_and_for_counters_that_were_over() {
+    let variables = json!({"LOCAL_CACHE_SIZE_IN_BYTES": "1000000"});
+    let case = json!({"env": variables, "files": {"edge.yaml": FILE}});
+    let running = Running::embedded(&case).await;
+    let ask = async |hits| {
+        let descriptor = RateLimitDescriptor { hits_addend: Some(hits), ..of("alice") };
+        running.ask(asking(vec![descriptor])).await.expect("an answer")
+    };
+    let is_over = |answer: &RateLimitResponse| answer.overall_code == 2;
+    let limit = |answer: &RateLimitResponse| {
+        let limit = answer.statuses[0].current_limit.as_ref();
+        limit.map(|limit| limit.requests_per_unit)
+    };
+    assert!(is_over(&ask(11).await) && is_over(&ask(1).await));
+    let name = running.registry.limits()[0].limit.name().clone();
+    let overrides = running.registry.overrides();
+    let more = NewOverride::new(OverrideTo::Times("10".parse().expect("a number")));
+    overrides.set(name.as_str(), None, &more).await.expect("it fits");
+    let answer = ask(1).await;
+    assert_eq!((is_over(&answer), limit(&answer)), (false, Some(100)), "{answer:?}");
+    let block = NewOverride::new(OverrideTo::Block);
+    overrides.set(name.as_str(), None, &block).await.expect("it fits");
+    assert!(is_over(&ask(1).await));
+    overrides.set(name.as_str(), None, &more).await.expect("it fits");
+    assert!(!is_over(&ask(1).await), "the block isn't remembered");
+    assert!(overrides.clear(name.as_str(), None, None).await.expect("the store answers"));
+    assert_eq!(limit(&ask(1).await), Some(10));
 }
