@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use sluicegate_core::printable;
 
 use crate::numbers::{counted, grouped};
 
@@ -106,9 +107,13 @@ impl DecisionCounts {
         self.left_out.fetch_add(lines, Ordering::Relaxed);
     }
 
+    /// Notes the sample of a line, even of one that isn't played: the others are a sample too.
+    pub(crate) fn note_sample(&self, sample: u32) {
+        self.sample.fetch_min(sample, Ordering::Relaxed);
+    }
+
     /// Returns the number of decisions that one of a sample stands for.
     pub(crate) fn scale(&self, sample: u32) -> u32 {
-        self.sample.fetch_min(sample, Ordering::Relaxed);
         // A sample of nothing has no allowed decisions.
         let scale = (Self::WHOLE + sample / 2).checked_div(sample).unwrap_or(1);
         if self.is_scaled { scale } else { 1 }
@@ -117,7 +122,9 @@ impl DecisionCounts {
     /// Returns why the decisions can't be played as a whole, if they can't.
     pub(crate) fn problem(&self) -> Option<String> {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = || limits.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
+        // A log may be of anyone.
+        let shown = |name: &String| printable(name).to_string();
+        let names = || limits.iter().take(20).map(shown).collect::<Vec<_>>().join(", ");
         match &self.limit {
             None if limits.len() > 1 => {
                 return Some(format!(

@@ -73,6 +73,7 @@ impl DecisionLines {
             Some(sample) => sample_of(sample.get()).ok_or(Malformed::Shape)?,
             None => DecisionCounts::WHOLE,
         };
+        self.counts.note_sample(sample);
         self.counts.leave_out(line.left_out);
         let unplayed = if !self.counts.is_wanted(&line.limit) {
             Some(Unplayed::OtherLimit)
