@@ -118,6 +118,9 @@ pub(crate) enum Command {
     /// Take the units of a request from a key, or deny it
     #[command(after_help = CHECK_HELP)]
     Check(TakeArgs),
+    /// Print a script that completes commands in a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
     /// Work with config files
     Config(ConfigArgs),
     /// Check a store against a file of cases with known answers
@@ -140,6 +143,12 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),
+    /// List the limits of a running service
+    #[command(after_help = LIMITS_HELP)]
+    Limits(ServiceArgs),
+    /// Write the pages of the manual into a folder
+    #[command(after_help = MAN_HELP)]
+    Man(ManArgs),
     /// Give a limit or a key other numbers at run time, or list and end that
     #[command(after_help = OVERRIDE_HELP)]
     Override(OverrideArgs),
@@ -287,6 +296,27 @@ const TAKE_HELP: &str = ask_help!(
   sluicegate take --server http://127.0.0.1:8080 --limit demo --key alice --cost 50 --json"
 );
 
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  sluicegate completions bash > /etc/bash_completion.d/sluicegate
+  sluicegate completions zsh > /usr/local/share/zsh/site-functions/_sluicegate
+  sluicegate completions fish > ~/.config/fish/completions/sluicegate.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  sluicegate man /usr/local/share/man/man1 && man sluicegate-serve
+
+It writes sluicegate.1 and a page for each command, such as sluicegate-serve.1.";
+
+const LIMITS_HELP: &str = "\
+Examples:
+  sluicegate limits
+  sluicegate limits --server http://127.0.0.1:8080 --json
+
+With --json each limit is a line.
+
+Exit status: 0 listed, 2 invalid arguments, 3 the service failed.";
+
 const FLEET_HELP: &str = "\
 Examples:
   sluicegate fleet
@@ -306,10 +336,12 @@ Each listener but --resp speaks HTTP/1.1 and HTTP/2, and each prints a line on s
 `listening: http 127.0.0.1:8080`. Only the config file can give it TLS: `listeners`.
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clients. /v1/settle, /v1/cancel,
-/v1/renew and /v1/release need a token that one of these calls issued. POST /v1/charge, /v1/refund,
-/v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume and /v1/revoke, GET /v1/audit, /v1/bans, /v1/fleet, /v1/holders,
-/v1/limits/LIMIT/top and /v1/recent, and overrides under /v1/limits/ are admin calls. With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to
-every program on this machine, and to no request that a proxy forwarded.
+/v1/renew and /v1/release need a token that one of these calls issued.
+
+These are admin calls: POST /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume, /v1/revoke.
+Also GET /v1/audit, /v1/bans, /v1/fleet, /v1/holders, /v1/recent, /v1/limits/LIMIT/top, and overrides under /v1/limits/.
+With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to every program
+on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
 stopping), /metrics.
 
@@ -524,6 +556,24 @@ pub(crate) struct ToArgs {
     /// file's if longer]
     #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
     pub(crate) deadline: Option<Span>,
+}
+
+/// Arguments of `completions`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ManArgs {
+    /// The folder, which is made if it is missing
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
 }
 
 /// A running service to read from, and the form of the answer.

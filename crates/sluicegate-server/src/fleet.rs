@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use sluicegate::Registry;
 use sluicegate::config::Watch;
-use sluicegate::store::{OpenOptions, OpenedLimit as _, Post, SharedLimit, Span, Store as _};
+use sluicegate::store::{
+    Measure, OpenOptions, OpenedLimit as _, Post, SharedLimit, Span, Store as _,
+};
 use tokio::time::{Instant, MissedTickBehavior};
 
 pub(crate) use collector::FleetCollector;
@@ -29,6 +31,8 @@ const KEY: &[u8] = b"all";
 /// This process as a part of its fleet.
 pub(crate) struct Fleet {
     name: String,
+    /// Tells processes of one name apart, as in containers that share the name of their machine.
+    id: String,
     registry: Registry,
     watch: Option<Arc<Watch>>,
     board: Option<SharedLimit>,
@@ -70,6 +74,7 @@ impl Fleet {
         };
         Self {
             name: name.unwrap_or_else(own_name),
+            id: format!("{:016x}", fastrand::u64(..)),
             registry: registry.clone(),
             watch,
             board,
@@ -94,9 +99,9 @@ impl Fleet {
         self.meet(Duration::from_millis(1)).await;
     }
 
-    /// Returns the name of this process.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// Returns the id of this process.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
     }
 
     /// Returns the entries of all processes as they are now, this one among them, in the order of their names.
@@ -107,18 +112,18 @@ impl Fleet {
         let passed = at.elapsed();
         let mut entries: Vec<Entry> = others
             .iter()
-            .filter(|entry| entry.name != own.name)
+            .filter(|entry| entry.id != own.id)
             .map(|entry| entry.clone().older_by(passed))
             .collect();
         entries.push(own);
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        entries.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
         entries
     }
 
     async fn meet(&self, lasts: Duration) {
         let Some(board) = &self.board else { return };
         let Ok(value) = serde_json::to_vec(&self.own()) else { return };
-        let post = Post { name: self.name.as_bytes(), value: &value, lasts: Span::from(lasts) };
+        let post = Post { name: self.id.as_bytes(), value: &value, lasts: Span::from(lasts) };
         // Readiness reports a failure of the store. The known entries stay for a while.
         let Ok(posts) = board.exchange(KEY, Some(post)).await else { return };
         let entries = posts.iter().filter_map(|post| serde_json::from_slice(&post.value).ok());
@@ -145,6 +150,7 @@ impl Fleet {
         };
         let age = |at: Instant| u64::try_from((now - at).as_millis()).unwrap_or(u64::MAX);
         Entry {
+            id: self.id.clone(),
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config: self.registry.config_digest().map(|digest| format!("{digest:016x}")),
@@ -169,7 +175,7 @@ fn leased_units(registry: &Registry) -> u64 {
     let measures = registry.store().measures();
     let of = |name: &str| {
         let named = measures.iter().filter(|measure| measure.name() == name);
-        named.map(|measure| measure.value()).sum::<u64>()
+        named.map(Measure::value).sum::<u64>()
     };
     let gone = ["lease_units_spent", "lease_units_returned", "lease_units_expired"].map(of);
     of("lease_units_granted").saturating_sub(gone.iter().sum())

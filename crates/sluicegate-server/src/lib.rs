@@ -20,6 +20,7 @@ mod in_process;
 mod listening;
 mod logging;
 mod output;
+mod printable_json;
 mod replay;
 #[cfg(feature = "resp")]
 mod resp;
@@ -120,6 +121,9 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
             commands::ask(Verb::Decide(Operation::Unban), Terms::default(), args).await
         }
         Command::Config(args) => commands::config(&args).await,
+        Command::Completions(args) => commands::completions(args.shell),
+        Command::Man(args) => commands::man(&args.folder),
+        Command::Limits(args) => commands::limits(args).await,
         Command::Fleet(args) => commands::fleet(args).await,
         Command::Override(args) => commands::overrides(args.command).await,
         #[cfg(feature = "envoy")]

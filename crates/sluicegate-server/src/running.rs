@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::http::{Bounds, Readiness, Secrets, Service, Turns, Waiting};
 use crate::listening::{Opened, most_per_listener, states};
-use crate::output::{Exit, Failure};
+use crate::output::{Exit, Failure, complain};
 use crate::serving::stop::{self, Patience, Stopped};
 use crate::serving::{Listeners, Stage, Stages};
 use crate::signals::StopSignals;
@@ -75,8 +75,14 @@ impl Running {
         Ok(Self { service, stage, signals })
     }
 
-    /// Serves until a signal stops the service, and returns the exit status: 0, or that of a second signal.
-    pub(crate) async fn serve(self, listeners: Listeners, patience: Patience) -> Exit {
+    /// Serves until a signal stops the service, and returns the exit status: 0, or that of a second signal. `last` is
+    /// awaited at the end of a stop, unless a second signal ends it.
+    pub(crate) async fn serve(
+        self,
+        listeners: Listeners,
+        patience: Patience,
+        last: impl Future<Output = ()>,
+    ) -> Exit {
         let Self { service, stage, signals } = self;
         let opened = listeners.all_opened();
         tokio::spawn(async move {
@@ -84,10 +90,15 @@ impl Running {
             supervisor::ready("Serving");
         });
         let store = service.registry.store();
-        // Other processes get the leased units immediately, and don't count this one any more.
         let farewell = async {
-            store.return_leases().await;
-            service.fleet.leave().await;
+            // Other processes get the leased units immediately, and don't count this one any more.
+            let leaving = async { tokio::join!(store.return_leases(), service.fleet.leave()) };
+            if tokio::time::timeout(FAREWELL, leaving).await.is_err() {
+                complain(
+                    "note: stopped before the store took all leases back; they end by themselves",
+                );
+            }
+            last.await;
         };
         match stop::run(listeners, stage, signals, patience, farewell).await {
             Stopped::InOrder => Exit::Allowed,
@@ -95,6 +106,9 @@ impl Running {
         }
     }
 }
+
+/// Time limit of the store's part in a stop.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Returns the failure of a process that can't wait for signals.
 pub(crate) fn no_signals(error: &io::Error) -> Failure {

@@ -87,14 +87,20 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     }
     let listeners = listen(opened, has_admin, &service).await?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
-    let exit = running.serve(listeners, patience).await;
-    if let Some(log) = log {
-        log.finish().await;
-    }
-    if let Some(traces) = traces {
-        traces.end().await;
-    }
-    Ok(exit)
+    let last = async {
+        let log = async {
+            if let Some(log) = log {
+                log.finish().await;
+            }
+        };
+        let traces = async {
+            if let Some(traces) = traces {
+                traces.end().await;
+            }
+        };
+        tokio::join!(log, traces);
+    };
+    Ok(running.serve(listeners, patience, last).await)
 }
 
 /// Opens all listeners of the configuration.

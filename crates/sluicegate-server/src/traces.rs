@@ -100,10 +100,7 @@ pub(crate) fn of_request(context: &TraceContext, request: &Request<Body>) -> Spa
     }
     let (method, path) = (request.method().as_str(), request.uri().path());
     let headers = request.headers();
-    let is_grpc = headers
-        .get("content-type")
-        .is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"));
-    let rpc = if is_grpc { path.trim_start_matches('/').split_once('/') } else { None };
+    let rpc = rpc(path);
     let route = route(path);
     let name = match (rpc, route) {
         (Some((service, call)), _) => format!("{service}/{call}"),
@@ -119,7 +116,6 @@ pub(crate) fn of_request(context: &TraceContext, request: &Request<Body>) -> Spa
         http.request.method = method,
         http.route = route.filter(|_| rpc.is_none()),
         http.response.status_code = Empty,
-        url.path = path,
         rpc.system = rpc.map(|_| "grpc"),
         rpc.service = rpc.map(|(service, _)| service),
         rpc.method = rpc.map(|(_, call)| call),
@@ -162,17 +158,71 @@ fn parent(context: &TraceContext, headers: &HeaderMap) -> Context {
     Context::new().with_remote_span_context(span)
 }
 
+/// Returns the service and the call of a path of gRPC; `None` for a service that doesn't exist here, because clients
+/// choose paths.
+fn rpc(path: &str) -> Option<(&str, &str)> {
+    const SERVICES: [&str; 6] = [
+        "envoy.service.auth.v3.Authorization",
+        "envoy.service.rate_limit_quota.v3.RateLimitQuotaService",
+        "envoy.service.ratelimit.v3.RateLimitService",
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+    ];
+    let (service, call) = path.strip_prefix('/')?.split_once('/')?;
+    let is_call = call.len() <= 32 && call.bytes().all(|byte| byte.is_ascii_alphabetic());
+    (SERVICES.contains(&service) && is_call).then_some((service, call))
+}
+
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
-fn route(path: &str) -> Option<&str> {
+fn route(path: &str) -> Option<&'static str> {
+    const PLAIN: [&str; 28] = [
+        "/",
+        "/healthz",
+        "/metrics",
+        "/readyz",
+        "/v1/acquire",
+        "/v1/audit",
+        "/v1/ban",
+        "/v1/bans",
+        "/v1/cancel",
+        "/v1/charge",
+        "/v1/check",
+        "/v1/fleet",
+        "/v1/holders",
+        "/v1/limits",
+        "/v1/openapi.json",
+        "/v1/pause",
+        "/v1/peek",
+        "/v1/recent",
+        "/v1/refund",
+        "/v1/release",
+        "/v1/renew",
+        "/v1/reserve",
+        "/v1/reset",
+        "/v1/resume",
+        "/v1/revoke",
+        "/v1/settle",
+        "/v1/take",
+        "/v1/unban",
+    ];
+    if let Some(plain) = PLAIN.iter().find(|plain| **plain == path) {
+        return Some(plain);
+    }
     if path.starts_with("/v1/authz/") {
         return Some("/v1/authz/{limit}/{path}");
     }
     if path.starts_with("/v1/auth/") {
         return Some("/v1/auth/{limit}");
     }
-    let call = path.strip_prefix("/v1/").or_else(|| path.strip_prefix('/'))?;
-    let is_plain = call.len() <= 16 && call.bytes().all(|byte| byte.is_ascii_lowercase());
-    is_plain.then_some(path)
+    let (_, below) = path.strip_prefix("/v1/limits/")?.split_once('/')?;
+    match below.split('/').next()? {
+        "override" => Some("/v1/limits/{limit}/override"),
+        "overrides" if below == "overrides" => Some("/v1/limits/{limit}/overrides"),
+        "overrides" => Some("/v1/limits/{limit}/overrides/{key}"),
+        "top" => Some("/v1/limits/{limit}/top"),
+        _ => None,
+    }
 }
 
 /// Selects the spans of requests whose callers record a trace.

@@ -13,7 +13,7 @@ Examples:
   sluicegate recent --server http://127.0.0.1:8080 --follow --prefix tenant-7:
   sluicegate recent --server http://127.0.0.1:8080 --count 1000 --json > recent.jsonl
 
-The service keeps the newest 1,000 rows and the newest 1,000 denials, at most 1,000 admitted and 1,000 denied
+The service keeps the newest 1,000 admitted rows and as many denied ones, at most 1,000 admitted and 1,000 denied
 decisions of each second. With --json each row is a line of JSON, which `sluicegate replay` reads. A service may
 require the admin token.
 

@@ -20,8 +20,9 @@ impl Budget {
 
     /// Takes one of a second. Returns `false` if there are none left.
     pub(super) fn take(&self, second: u64) -> bool {
-        let second = second & Self::TAKEN;
         let next = |state: u64| {
+            // A thread that is late takes from the newest second.
+            let second = (second & Self::TAKEN).max(state >> 32);
             let taken = if state >> 32 == second { state & Self::TAKEN } else { 0 };
             (taken < self.a_second).then(|| second << 32 | (taken + 1))
         };

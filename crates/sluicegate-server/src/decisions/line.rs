@@ -1,5 +1,7 @@
 //! A row as a line of JSON, in the decision log and in the list of the newest decisions.
 
+use std::borrow::Cow;
+
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -11,6 +13,7 @@ use sluicegate_client::json::{PAUSED, Rfc3339, STORE_FULL};
 
 use super::key_form::WrittenKey;
 use super::row::{Row, RowCost};
+use crate::printable_json::printable_json;
 use crate::trace_context::TraceId;
 
 /// The parts of a line that aren't of its row.
@@ -28,8 +31,16 @@ pub(super) struct LineTerms<'a> {
 
 /// Appends a row to `bytes`, without a line break.
 pub(super) fn append(row: &Row<'_>, terms: &LineTerms<'_>, bytes: &mut Vec<u8>) {
+    let start = bytes.len();
     // Writing to a `Vec` can't fail, and every name is text.
-    let _ = serde_json::to_writer(bytes, &Line::new(row, terms));
+    let _ = serde_json::to_writer(&mut *bytes, &Line::new(row, terms));
+    // Lines may be read in a terminal, and by programs that split lines at other characters too.
+    let escaped = match std::str::from_utf8(&bytes[start..]).map(printable_json) {
+        Ok(Cow::Owned(escaped)) => escaped,
+        _ => return,
+    };
+    bytes.truncate(start);
+    bytes.extend_from_slice(escaped.as_bytes());
 }
 
 /// Returns a share as lines have it.

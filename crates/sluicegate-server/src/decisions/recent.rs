@@ -69,14 +69,13 @@ pub(crate) struct RecentPage {
     left_out: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rows {
     /// The number of the last row.
     last: u64,
-    newest: Ring,
+    admitted: Ring,
+    /// Kept separately, so that admitted traffic doesn't push denials out.
     denied: Ring,
-    /// Rows that left both rings, whose memory new ones take over: so a decision allocates nothing.
-    spare: Vec<Arc<Entry>>,
 }
 
 /// The newest rows of a kind, the oldest first.
@@ -116,7 +115,7 @@ impl Recent {
             admissions: Budget::new(Self::A_SECOND),
             denials: Budget::new(Self::A_SECOND),
             left_out: AtomicU64::new(0),
-            rows: Mutex::new(Rows::new()),
+            rows: Mutex::default(),
         }
     }
 
@@ -183,39 +182,28 @@ impl RecentPage {
 }
 
 impl Rows {
-    fn new() -> Self {
-        let (newest, denied) = (Ring::default(), Ring::default());
-        Self { last: 0, newest, denied, spare: Vec::with_capacity(3) }
-    }
-
-    /// Adds a row of a decision.
+    /// Adds a row of a decision. It takes over the memory of the oldest one of its ring, so a decision allocates nothing
+    /// once the ring is full.
     fn add(&mut self, decision: u64, at: Instant, row: &Row<'_>, client: Option<&Arc<str>>) {
         self.last += 1;
         let is_denied = row.seen.decision.is_denied();
-        self.spare.extend(self.newest.take_oldest_if_full());
-        if is_denied {
-            self.spare.extend(self.denied.take_oldest_if_full());
-        }
-        // A row that is still in one of the rings is left to it.
-        self.spare.retain_mut(|spare| Arc::get_mut(spare).is_some());
-        let mut entry = self.spare.pop().unwrap_or_else(|| Arc::new(Entry::new(at, row)));
-        self.spare.truncate(1);
+        let ring = if is_denied { &mut self.denied } else { &mut self.admitted };
+        // A page that is being written may still have the oldest one.
+        let oldest = ring.take_oldest_if_full().filter(|oldest| Arc::strong_count(oldest) == 1);
+        let mut entry = oldest.unwrap_or_else(|| Arc::new(Entry::new(at, row)));
         if let Some(entry) = Arc::get_mut(&mut entry) {
             entry.fill(at, row, client);
             (entry.number, entry.decision) = (self.last, decision);
         }
-        if is_denied {
-            self.denied.add(Arc::clone(&entry));
-        }
-        self.newest.add(entry);
+        ring.add(entry);
     }
 
     /// Returns the rows after a number, in their order.
     fn after(&self, since: u64) -> Vec<Arc<Entry>> {
-        let first = self.newest.entries.front().map_or(u64::MAX, |row| row.number);
-        let older = self.denied.entries.iter().filter(|row| row.number < first);
-        let all = older.chain(&self.newest.entries);
-        all.filter(|row| row.number > since).cloned().collect()
+        let all = self.admitted.entries.iter().chain(&self.denied.entries);
+        let mut rows: Vec<_> = all.filter(|row| row.number > since).cloned().collect();
+        rows.sort_by_key(|row| row.number);
+        rows
     }
 }
 
@@ -470,6 +458,6 @@ mod tests {
             let _ = limiter.check(&format!("{number}{}", "k".repeat(999))).now().unwrap();
         }
         let rows = recent.rows.lock().unwrap();
-        assert!(rows.newest.bytes <= Ring::MOST_BYTES && rows.newest.entries.len() < 500);
+        assert!(rows.admitted.bytes <= Ring::MOST_BYTES && rows.admitted.entries.len() < 500);
     }
 }

@@ -152,6 +152,10 @@ impl TopKeys {
     }
 
     fn count(&self, row: &Row<'_>, now: Duration) {
+        // A repeat was charged before.
+        if row.seen.decision.is_repeat() {
+            return;
+        }
         let is_used = row.seen.decision.is_allowed();
         let units = if is_used { row.units() } else { u64::from(row.is_refused()) };
         if units == 0 {

@@ -122,14 +122,20 @@ pub(super) async fn run(args: RunArgs, mut passed: PassedSockets) -> Result<Exit
     }
     let listeners = listening::start(served, &service.listeners, &service.stages)?;
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
-    let exit = running.serve(listeners, patience).await;
-    if let Some(log) = log {
-        log.finish().await;
-    }
-    if let Some(traces) = traces {
-        traces.end().await;
-    }
-    Ok(exit)
+    let last = async {
+        let log = async {
+            if let Some(log) = log {
+                log.finish().await;
+            }
+        };
+        let traces = async {
+            if let Some(traces) = traces {
+                traces.end().await;
+            }
+        };
+        tokio::join!(log, traces);
+    };
+    Ok(running.serve(listeners, patience, last).await)
 }
 
 /// Answers every SIGHUP: a control plane sends its rules without being asked.

@@ -33,6 +33,6 @@ impl Collector for FleetCollector {
 
 impl fmt::Debug for FleetCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FleetCollector").field(&self.0.name()).finish()
+        f.debug_tuple("FleetCollector").field(&self.0.id()).finish()
     }
 }

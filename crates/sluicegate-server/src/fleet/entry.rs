@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 /// A process of the fleet.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Entry {
+    /// Random text, which no other process has.
+    pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) version: String,
     /// Hash of the configuration's content; `None` without a configuration.
@@ -68,6 +70,7 @@ mod tests {
 
     fn entry(name: &str, config: &str, config_age_ms: u64) -> Entry {
         Entry {
+            id: name.to_owned(),
             name: name.to_owned(),
             version: "1".to_owned(),
             config: Some(config.to_owned()),

@@ -74,8 +74,8 @@ pub(super) async fn fleet(
     let quotas = quotas(&service, |limit| caller.covers(limit));
     let entries = service.fleet.entries();
     let differing_for_ms = differing_for_ms(&entries);
-    let own = service.fleet.name();
-    let process = |entry: Entry| ProcessEntry { is_self: entry.name == own, entry };
+    let own = service.fleet.id();
+    let process = |entry: Entry| ProcessEntry { is_self: entry.id == own, entry };
     let processes = entries.into_iter().map(process).collect();
     Ok(json(StatusCode::OK, &Fleet { processes, differing_for_ms, quotas }))
 }

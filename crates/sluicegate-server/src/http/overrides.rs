@@ -9,7 +9,8 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sluicegate::admin::{NewOverride, OverrideTo, Overrides, OverridesError};
+use sluicegate::admin::{Cursor, NewOverride, OverrideTo, Overrides, OverridesError};
+use sluicegate::policy::LimitName;
 use sluicegate_client::json::AuditList;
 
 use super::asked::shown;
@@ -69,7 +70,6 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let (head, _) = request.into_parts();
     let (_, subject) = admit(&service, &head, Call::Inspect)?;
-    let _turn = service.turns.next().await?;
     let overrides = service.registry.overrides();
     let found = overrides.get(&subject.limit, subject.key.as_deref()).await?;
     let found = found.ok_or_else(|| none(&service, &subject))?;
@@ -99,7 +99,6 @@ pub(super) async fn list(
     let query = Query::read(&head.uri, &["after", "count"], "/v1/limits/api/overrides?count=100")?;
     let after = query.get("after").map(decoded).transpose()?;
     let count = query.page(None)?.count();
-    let _turn = service.turns.next().await?;
     let overrides = service.registry.overrides();
     let mut found = overrides.list(&limit, after.as_deref(), count + 1).await?;
     if found.is_empty() && service.registry.limit(&limit).is_none() {
@@ -119,9 +118,8 @@ pub(super) async fn audit(
     let query = Query::read(&head.uri, &["after", "count"], "/v1/audit?count=100")?;
     let count = query.page(None)?.count();
     let after = query.after()?;
-    let _turn = service.turns.next().await?;
     let changes =
-        service.registry.overrides().audit(after.as_ref().map(|it| it.as_str()), count).await?;
+        service.registry.overrides().audit(after.as_ref().map(Cursor::as_str), count).await?;
     let next =
         changes.last().filter(|_| changes.len() == count).map(|last| last.place.as_str().into());
     let shown = changes.iter().filter(|change| caller.covers(change.limit.as_str()));
@@ -143,6 +141,9 @@ impl Subject {
         let limit = decoded(segments.next().unwrap_or_default())?;
         let limit = String::from_utf8(limit);
         let limit = limit.map_err(|_| ApiError::malformed("the name of the limit isn't UTF-8"))?;
+        // The rights of a client are those for a name, so nothing else may be read out of it.
+        let limit: LimitName = limit.parse().map_err(|_| unknown(&limit))?;
+        let limit = limit.as_str().to_owned();
         let key = segments.nth(1).map(decoded).transpose()?;
         Ok(Self { limit, key })
     }

@@ -11,6 +11,7 @@ use sluicegate::OnStoreFailure;
 use sluicegate::admin::Cursor;
 use sluicegate::config::LimitConfig;
 use sluicegate::config::Switch;
+use sluicegate::http::OnMissingKey;
 use sluicegate::metrics::MetricsFormat;
 use sluicegate::policy::Enforcement;
 use sluicegate::store::Span;
@@ -46,10 +47,21 @@ struct LimitEntry<'a> {
     /// Whether the limit is in force.
     enabled: bool,
     key: String,
+    /// Treatment of requests without the key.
+    missing_key: &'static str,
     on_store_failure: &'static str,
     deadline_ms: u64,
     deadline_us: u64,
     policies: Vec<PolicyEntry<'a>>,
+    /// Number of entries of the configuration's lists.
+    allow: usize,
+    block: usize,
+    /// Number of keys and patterns with other numbers in the configuration, as far as they count.
+    overrides: usize,
+    /// Number of keys with an override at run time.
+    run_time_overrides: usize,
+    /// Whether an override at run time is of the whole limit.
+    is_overridden: bool,
 }
 
 #[derive(Serialize)]
@@ -155,12 +167,18 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
         })
         .collect();
     let name = config.limit.name().as_str();
+    let overrides = registry.overrides();
     let is_on = |switch: Switch| switch == Switch::On;
     let deadline = Span::from(config.deadline.unwrap_or(Config::DEADLINE));
     LimitEntry {
         name,
         enabled: is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on),
         key: config.key.to_string(),
+        missing_key: match config.missing_key {
+            OnMissingKey::Refuse => "refuse",
+            OnMissingKey::Skip => "skip",
+            _ => "shared",
+        },
         on_store_failure: match config.on_store_failure {
             OnStoreFailure::Allow => "allow",
             OnStoreFailure::Deny => "deny",
@@ -170,5 +188,10 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
         deadline_ms: deadline.as_millis_ceil(),
         deadline_us: deadline.as_micros(),
         policies,
+        allow: config.allow.len(),
+        block: config.block.len(),
+        overrides: config.overrides.len(),
+        run_time_overrides: overrides.count(name),
+        is_overridden: overrides.is_of_whole(name),
     }
 }

@@ -1,6 +1,6 @@
 //! Events as lines that show no more than they are, and not too often.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use sluicegate_core::printable;
 use tokio::time::Instant;
@@ -10,6 +10,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::rate_limit::RateLimit;
+use crate::printable_json::printable_json;
 
 /// A format whose events are one line, without characters that a terminal would interpret or not show.
 ///
@@ -30,7 +31,7 @@ impl<F> OneLine<F> {
 
     /// Escapes as JSON does, in an object whose control characters are escaped already.
     pub(super) fn json(format: F, limit: &'static RateLimit) -> Self {
-        Self { format, limit, escape: printable_json }
+        Self { format, limit, escape: |line| printable_json(line).into_owned() }
     }
 }
 
@@ -53,20 +54,4 @@ where
         self.format.format_event(context, Writer::new(&mut line), event)?;
         writeln!(writer, "{}", (self.escape)(line.trim_end()))
     }
-}
-
-/// Escapes the characters of a JSON text that a terminal would interpret or not show. They only are in its strings.
-fn printable_json(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if matches!(character, ' '..='~') || character.escape_debug().len() == 1 {
-            shown.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut [0; 2]) {
-            // Writing to a string doesn't fail.
-            let _ = write!(shown, "\\u{unit:04x}");
-        }
-    }
-    shown
 }

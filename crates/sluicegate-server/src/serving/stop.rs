@@ -32,7 +32,7 @@ pub(crate) enum Stopped {
 ///
 /// While clients move to other instances, all requests are answered, and every answer closes its
 /// connection. Then no connections are accepted. The latest connections get a moment to send a
-/// request. Then the rest is closed, and `farewell` has a moment. A second signal ends all of it immediately.
+/// request. Then the rest is closed, and `farewell` is awaited. A second signal ends all of it immediately.
 pub(crate) async fn run(
     listeners: Listeners,
     stage: watch::Sender<Stage>,
@@ -50,9 +50,7 @@ pub(crate) async fn run(
     ));
     let in_order = async {
         drain_and_close(listeners, stage, Patience { drain, ..patience }).await;
-        if tokio::time::timeout(FAREWELL, farewell).await.is_err() {
-            complain("note: stopped before the store took all leases back; they end by themselves");
-        }
+        farewell.await;
     };
     tokio::select! {
         () = in_order => Stopped::InOrder,
@@ -62,9 +60,6 @@ pub(crate) async fn run(
         }
     }
 }
-
-/// Time limit for giving leases back.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 async fn drain_and_close(
     mut listeners: Listeners,

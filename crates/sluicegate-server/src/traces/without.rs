@@ -24,6 +24,7 @@ impl Traces {
     }
 
     /// Returns a layer that does nothing.
+    #[expect(clippy::unused_self, reason = "the signature of the type with the feature")]
     pub(crate) fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         Box::new(Identity::new())
     }

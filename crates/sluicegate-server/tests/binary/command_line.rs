@@ -4,7 +4,7 @@ use serde_json::json;
 
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
-use crate::support::{File, sluicegate};
+use crate::support::{File, Service, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -357,4 +357,43 @@ fn help_has_examples_and_the_exit_status() {
         concat!("sluicegate ", env!("CARGO_PKG_VERSION"), "\n")
     );
     assert_eq!(sluicegate(&[]).status, 2);
+}
+
+#[test]
+fn shells_complete_every_command_and_the_manual_has_a_page_for_it() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = sluicegate(&["completions", shell]);
+        assert_eq!((script.status, script.stderr.as_str()), (0, ""), "{shell}");
+        for word in ["override", "serve", "recent"] {
+            assert!(script.stdout.contains(word), "{shell} lacks {word}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    assert_eq!(sluicegate(&["man", pages.to_str().unwrap()]).status, 0);
+    let page = |name: &str| std::fs::read_to_string(pages.join(name)).unwrap();
+    assert!(page("sluicegate.1").starts_with(".ie"), "{}", page("sluicegate.1"));
+    assert!(page("sluicegate-serve.1").contains("shutdown"));
+    assert!(page("sluicegate-override-set.1").contains("colleagues"));
+}
+
+#[test]
+fn the_limits_of_a_service_are_listed() {
+    let limits = "limits:\n  login: {policies: [\"gcra 5/min\"], key: ip, block: [mallory], overrides: [{key: vip, times: 2}]}\n  \
+                  off: {policies: [\"gcra 1/s\"], enabled: false}\n";
+    let file = File::new("limits.yaml", limits);
+    let service = Service::start(&["--config", file.path()]);
+    service.send("PUT", "/v1/limits/login/overrides/192.0.2.9", &[], br#"{"times":2}"#);
+    service.send("PUT", "/v1/limits/off/override", &[], br#"{"policies":["gcra 3/s"]}"#);
+    let url = format!("http://{}", service.address());
+    let listed = sluicegate(&["limits", "--server", &url]);
+    assert_eq!(
+        listed.stdout,
+        "login  gcra 5/min  key ip  1 block entry  1 override  1 override at run time\n\
+         off  gcra 3/s  key ip  off  overridden at run time\n"
+    );
+    let json = sluicegate(&["limits", "--server", &url, "--json"]);
+    let first: serde_json::Value =
+        serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["block"], &first["missing_key"]), (&1.into(), &"shared".into()));
 }

@@ -95,6 +95,29 @@ fn it_shows_who_has_another_configuration_and_why() {
     );
 }
 
+/// A file that says the same in other words is another file: a process that starts later has it too.
+#[test]
+fn a_reload_that_changes_no_limit_is_no_difference() {
+    let text = format!("{}{LIMITS}", on_server());
+    let file = File::new("limits.yaml", &text);
+    let one = start(&file, "one");
+    file.replace(&format!("{text}# a remark\n"));
+    one.signal(Signal::HUP);
+    let two = start(&file, "two");
+    knows(&two, 2);
+    until_seldom("both have one configuration", || {
+        let seen = fleet(&two);
+        if seen["differing_for_ms"].is_null() { Ok(()) } else { Err(seen) }
+    });
+}
+
+#[test]
+fn processes_of_one_name_are_two() {
+    let file = File::new("limits.yaml", &format!("{}{LIMITS}", on_server()));
+    let (one, _two) = (start(&file, "same"), start(&file, "same"));
+    knows(&one, 2);
+}
+
 #[test]
 fn alone_a_process_shows_itself() {
     let service = Service::start(&["--name", "solo"]);

@@ -299,7 +299,7 @@ fn decisions_are_among_the_others() {
         let row = &recent["recent"][index];
         json!([row["limit"], row["key"], row["allowed"], row["source"], row["together"]])
     };
-    assert_eq!(row(0), json!(["address", "192.0.2.66", false, "bypass", []]));
+    assert_eq!(row(0), json!(["address", "192.0.2.66", false, "bypass", null]));
     assert_eq!(row(1), json!(["address", "192.0.2.1", true, "store", ["route"]]));
     assert_eq!(row(2), json!(["route", "POST|shop.example|/cart", true, "store", ["address"]]));
     let metrics = service.get("/metrics").body;

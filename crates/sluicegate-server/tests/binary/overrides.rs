@@ -1,10 +1,11 @@
 //! Tests overrides at run time, over HTTP and on the command line.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
+use tokio::time::Instant;
 
 use crate::support::{File, Reply, Service, sluicegate};
 
@@ -172,6 +173,9 @@ fn clients_change_only_their_own_limits_and_are_named() {
     assert_eq!(ask("PUT", "/v1/limits/api/override", "r").status, 403);
     assert_eq!(ask("GET", "/v1/limits/api/override", "r").status, 200);
     assert_eq!(ask("DELETE", "/v1/limits/api/override", "r").status, 403);
+    // The name of a limit can't say a key too.
+    assert_eq!(ask("GET", "/v1/limits/api%00acme/override", "m").error_code(), "unknown_limit");
+    assert_eq!(ask("DELETE", "/v1/limits/api%00acme/override", "m").error_code(), "unknown_limit");
     assert_eq!(ask("GET", "/v1/audit", "r").json()["audit"][0]["by"], "maria");
     assert_eq!(service.get("/v1/audit").status, 401);
 }

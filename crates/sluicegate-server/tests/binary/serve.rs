@@ -255,8 +255,9 @@ fn the_service_tells_its_limits_its_health_and_its_counters() {
     assert_eq!(
         service.get("/v1/limits").json()["limits"][0],
         json!({
-            "name": "login", "enabled": true, "key": "ip", "on_store_failure": "error", "deadline_ms": 50,
-            "deadline_us": 50_000,
+            "name": "login", "enabled": true, "key": "ip", "missing_key": "shared", "on_store_failure": "error",
+            "deadline_ms": 50, "deadline_us": 50_000, "allow": 0, "block": 0, "overrides": 0,
+            "run_time_overrides": 0, "is_overridden": false,
             "policies": [
                 {"name": "token_bucket", "spec": "token_bucket 1/h burst 2", "shadow": false},
                 {"name": "day", "spec": "fixed_window 100/d as day", "shadow": false},
