@@ -77,9 +77,9 @@
 pub use crate::config_file::{
     ClientCertificates, ClientConfig, ClientCredential, ClientToken, ConfigCaps, ConfigErrors,
     ConfigProblem, DecisionLogConfig, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig,
-    HttpConfig, LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress,
+    FilePlace, HttpConfig, LimitBlock, LimitConfig, LimitOrigins, LimitPattern, LimitPatternError, ListenAddress,
     ListenAddressError, ListenHost, ListenerConfig, ListenersConfig, LoggedKeys, MemoryConfig,
-    MetricsConfig, Overflow, Override, OverrideError, Password, RedisAccess, RedisConfig, RedisUrl,
+    MetricsConfig, Origins, Overflow, Override, OverrideError, Password, RedisAccess, RedisConfig, RedisUrl,
     RespConfig, Right, Sample, SampleError, SentinelAccess, ServiceConfig, SocketMode, StoreUrl,
     StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
 };

@@ -15,6 +15,7 @@ mod listen_address;
 mod listeners;
 mod memory;
 mod metrics;
+mod origins;
 mod overrides;
 mod problem;
 mod redis;
@@ -51,6 +52,7 @@ pub use listen_address::{ListenAddress, ListenAddressError, ListenHost, SocketMo
 pub use listeners::{ClientCertificates, ListenerConfig, ListenersConfig, TlsConfig};
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
+pub use origins::{FilePlace, LimitOrigins, Origins};
 pub use overrides::{Override, OverrideError};
 pub(crate) use overrides::{limit_times, limit_with};
 pub use problem::{ConfigErrors, ConfigProblem};
@@ -127,6 +129,8 @@ pub struct Config {
     /// The settings for commands in Redis' protocol.
     pub resp: RespConfig,
     warnings: Vec<ConfigProblem>,
+    /// The places of the settings, which don't count in comparisons.
+    origins: Arc<Origins>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
     /// Digest of the bytes that it was read from.
@@ -207,6 +211,11 @@ limits:
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Returns the places of the settings, except for limits that code has changed.
+    pub(crate) fn origins(&self) -> Arc<Origins> {
+        Arc::new(self.origins.of(&self.limits))
     }
 
     /// Returns the digest of the bytes that the configuration was read from: see [`digest`].
@@ -313,6 +322,7 @@ impl PartialEq for Config {
             limits_in_requests,
             resp,
             warnings: _,
+            origins: _,
             files: _,
             digest: _,
         } = self;
