@@ -296,7 +296,9 @@ impl Default for Config {
     /// Returns the configuration of [`Config::DEMO`].
     #[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
     fn default() -> Self {
-        Self::parse(Self::DEMO, "demo").expect("the demo config is valid")
+        let demo = Self::parse(Self::DEMO, "demo").expect("the demo config is valid");
+        // There is no file.
+        Self { origins: Arc::default(), ..demo }
     }
 }
 

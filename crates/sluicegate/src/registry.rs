@@ -19,6 +19,7 @@ mod response_fields;
 mod route;
 mod settle;
 mod shared;
+mod standing;
 mod target;
 mod token_routing;
 
@@ -39,6 +40,7 @@ pub use builder::RegistryBuilder;
 use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub(crate) use gate::Look;
+pub use standing::{Standing, Treatment};
 pub use gate::{Counted, CountedKey, Gate, JoinError, Leased, MissingKey, RequestKeys};
 
 pub(crate) use response_fields::{Shown, ShownPartition};

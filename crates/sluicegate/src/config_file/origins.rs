@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+
+use sluicegate_core::Limit;
 
 use super::problem::Spot;
 use super::{FileName, LimitConfig};
@@ -45,8 +47,8 @@ pub struct Origins {
 #[derive(Clone, Debug, Default)]
 pub struct LimitOrigins {
     files: Arc<[FileName]>,
-    /// The limit as it was read. Code may have changed the configuration since then.
-    of: Weak<LimitConfig>,
+    /// The policies as they were read. Code may have changed the configuration since then.
+    of: Option<Limit>,
     name: Spot,
     settings: Vec<(&'static str, Spot)>,
     policies: Box<[Spot]>,
@@ -94,17 +96,16 @@ impl Origins {
         for limit in limits {
             let known = self.limits.get_mut(limit.limit.name().as_str()).and_then(Arc::get_mut);
             if let Some(known) = known {
-                (known.files, known.of) = (Arc::clone(&self.files), Arc::downgrade(limit));
+                (known.files, known.of) = (Arc::clone(&self.files), Some(limit.limit.clone()));
             }
         }
     }
 
-    /// Returns the places, without those of limits that code has changed since they were read.
+    /// Returns the places, without those of limits whose policies or lists code has changed since they were read.
     pub(super) fn of(&self, limits: &[Arc<LimitConfig>]) -> Self {
         let unchanged = limits.iter().filter_map(|limit| {
             let (name, known) = self.limits.get_key_value(limit.limit.name().as_str())?;
-            let is_same = std::ptr::eq(known.of.as_ptr(), Arc::as_ptr(limit));
-            is_same.then(|| (name.clone(), Arc::clone(known)))
+            known.is_of(limit).then(|| (name.clone(), Arc::clone(known)))
         });
         Self {
             files: Arc::clone(&self.files),
@@ -178,6 +179,14 @@ impl LimitOrigins {
 
     pub(super) fn set_overrides(&mut self, overrides: Vec<OverrideSpots>) {
         self.overrides = overrides;
+    }
+
+    /// Returns whether a limit has the policies and the lists whose places these are.
+    fn is_of(&self, limit: &LimitConfig) -> bool {
+        self.of.as_ref() == Some(&limit.limit)
+            && self.allow.len() == limit.allow.len()
+            && self.block.len() == limit.block.len()
+            && self.overrides.len() == limit.overrides.len()
     }
 
     fn of_spot(&self, spot: Option<&Spot>) -> Option<FilePlace> {
