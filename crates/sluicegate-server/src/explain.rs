@@ -38,9 +38,8 @@ pub(crate) fn because(
         let explained = Explained::new(registry, standing, *wish);
         explained.settings(decision, &mut reasons);
         let parts = decision.limit().map_or(&[][..], |limit| limit.parts());
-        let is_own = |member: &Member| {
-            parts.get(member.part()).map(LimitName::as_str) == Some(wish.limit)
-        };
+        let is_own =
+            |member: &Member| parts.get(member.part()).map(LimitName::as_str) == Some(wish.limit);
         let own = decision.policies().filter(|outcome| is_own(outcome.member()));
         for (index, outcome) in own.enumerate() {
             reasons.push(explained.policy(index, &outcome, decision));

@@ -6,8 +6,8 @@ pub use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing, NodeId,
 pub use crate::observe::Configured;
 pub use crate::observe::{Answered, Observer, Settled};
 #[cfg(feature = "config")]
-pub use crate::registry::{Standing, Treatment};
-#[cfg(feature = "config")]
 pub use crate::overrides::{
     AuditEntry, NewOverride, OverrideEntry, OverrideTo, Overrides, OverridesError,
 };
+#[cfg(feature = "config")]
+pub use crate::registry::{Standing, Treatment};

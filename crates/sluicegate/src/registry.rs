@@ -40,8 +40,8 @@ pub use builder::RegistryBuilder;
 use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub(crate) use gate::Look;
-pub use standing::{Standing, Treatment};
 pub use gate::{Counted, CountedKey, Gate, JoinError, Leased, MissingKey, RequestKeys};
+pub use standing::{Standing, Treatment};
 
 pub(crate) use response_fields::{Shown, ShownPartition};
 

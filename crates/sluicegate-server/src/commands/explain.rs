@@ -62,8 +62,7 @@ pub(crate) async fn explain(args: AskArgs) -> Result<Exit, Failure> {
         gives_policies: false,
     });
     let wishes: Vec<Wish<'_>> = wishes.collect();
-    let because =
-        because(&registry, &gate, &ask, &wishes, &decision).map_err(|it| failure(&it))?;
+    let because = because(&registry, &gate, &ask, &wishes, &decision).map_err(|it| failure(&it))?;
     let answer = Answer::new(gate.name(), &decision);
     let answer = if asked.are_several() { answer.naming_limits(&decision) } else { answer };
     let explanation = Explanation { decision: answer, because };
@@ -82,7 +81,8 @@ fn line_of(because: &Because) -> String {
         (Some(file), Some(line), Some(column)) => format!("{file}:{line}:{column}"),
         _ => from.to_string(),
     };
-    let mut lines = format!("{:8} {limit}: {}\n         from {}", kind, printable(text), printable(&place));
+    let mut lines =
+        format!("{:8} {limit}: {}\n         from {}", kind, printable(text), printable(&place));
     let defaults = numbers.iter().filter(|number| number.from == "default" && from != "default");
     for number in defaults {
         let (name, value) = (printable(&number.name), printable(&number.value));

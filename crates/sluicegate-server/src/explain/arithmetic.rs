@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-
 use sluicegate::policy::Algorithm;
-use sluicegate::{Outcome, RetryAfter};
 use sluicegate::store::Span;
+use sluicegate::{Outcome, RetryAfter};
 
 /// Returns the state of a policy and what the request needs, in one to three sentences.
 pub(super) fn sentence(outcome: &Outcome<'_>, cost: u64) -> String {

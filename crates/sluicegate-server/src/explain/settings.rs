@@ -77,9 +77,10 @@ impl<'e> Explained<'e> {
             Treatment::KeyOverride => {
                 (Origin::Override, " An override at run time of the key gives the numbers.".into())
             }
-            Treatment::LimitOverride => {
-                (Origin::Override, " An override at run time of the limit gives the numbers.".into())
-            }
+            Treatment::LimitOverride => (
+                Origin::Override,
+                " An override at run time of the limit gives the numbers.".into(),
+            ),
             Treatment::Override(entry) => {
                 let place = origins.and_then(|origins| origins.override_numbers(entry, index));
                 (Origin::of(place), " An override of the configuration gives the numbers.".into())
@@ -168,9 +169,9 @@ impl<'e> Explained<'e> {
 
     fn ban(&self, decision: &Decision) -> Option<Because> {
         let limit = &self.standing.limit;
-        let banned = decision.ban().filter(|_| {
-            decision.banned_by().is_some_and(|name| name.as_str() == limit.as_str())
-        })?;
+        let banned = decision
+            .ban()
+            .filter(|_| decision.banned_by().is_some_and(|name| name.as_str() == limit.as_str()))?;
         let setting = self.standing.config.as_ref().and_then(|config| config.limit.ban(0));
         let (why, origin) = match setting {
             Some(setting) => (
@@ -188,9 +189,9 @@ impl<'e> Explained<'e> {
 
     fn pause(&self, decision: &Decision) -> Option<Because> {
         let limit = &self.standing.limit;
-        let paused = decision.pause().filter(|_| {
-            decision.paused_by().is_some_and(|name| name.as_str() == limit.as_str())
-        })?;
+        let paused = decision
+            .pause()
+            .filter(|_| decision.paused_by().is_some_and(|name| name.as_str() == limit.as_str()))?;
         let policy = decision.paused_policy();
         let what = match policy {
             Some(policy) => format!("The policy `{policy}` is paused for the key"),
@@ -210,12 +211,14 @@ impl<'e> Explained<'e> {
         let config = self.standing.config.as_ref()?;
         let limit = &self.standing.limit;
         if decision.is_store_full() {
-            let text = "The embedded store is full and `overflow` is `deny`, so new keys are denied.";
+            let text =
+                "The embedded store is full and `overflow` is `deny`, so new keys are denied.";
             return Some(Origin::Default.reason("store", limit, text.to_owned()));
         }
         match decision.source() {
             Source::DenyCache => {
-                let text = "`deny_cache` is on, and the store denied an equal request less than 1 s ago.";
+                let text =
+                    "`deny_cache` is on, and the store denied an equal request less than 1 s ago.";
                 Some(Origin::of(self.setting("deny_cache")).reason("store", limit, text.to_owned()))
             }
             Source::Fallback => {
@@ -278,9 +281,10 @@ impl<'e> Explained<'e> {
         if !self.has_cost() {
             return None;
         }
-        let each = cost.each.iter().map(|(policy, units)| {
-            format!("{units} under `{}`", shown(policy.as_bytes()))
-        });
+        let each = cost
+            .each
+            .iter()
+            .map(|(policy, units)| format!("{units} under `{}`", shown(policy.as_bytes())));
         let rest = cost.rest.map(|units| match cost.each.is_empty() {
             true => format!("{units} under every policy"),
             false => format!("{units} under every other policy"),

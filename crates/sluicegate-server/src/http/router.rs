@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page, query, recent,
-    reserve, settle, status, top,
+    acquire, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page, query,
+    recent, reserve, settle, status, top,
 };
 
 /// Returns all routes of the service.

@@ -212,3 +212,112 @@ impl fmt::Display for FilePlace {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Registry};
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, "limits.yaml").unwrap()
+    }
+
+    fn origins(text: &str) -> Arc<Origins> {
+        Registry::open(&config(text)).unwrap().origins()
+    }
+
+    #[track_caller]
+    fn at(place: Option<FilePlace>) -> (u64, u64) {
+        let place = place.unwrap();
+        assert_eq!(&*place.file, "limits.yaml");
+        (place.line, place.column)
+    }
+
+    const YAML: &str = "enabled: true
+limits:
+  api:
+    policies:
+      - token_bucket 10/s burst 20
+      - >-
+        fixed_window
+        100/d
+    key: user
+    deadline: 20ms
+    allow: [alice,
+      \"t\\u0007m\"]
+    block:
+      - mallory
+    overrides:
+      - {key: acme, times: 10}
+      - key: big
+        policies:
+          - token_bucket 50/s
+          - fixed_window 900/d
+";
+
+    #[test]
+    fn each_setting_has_its_place() {
+        let origins = origins(YAML);
+        assert_eq!(at(origins.setting("enabled")), (1, 1));
+        let api = origins.limit("api").unwrap();
+        assert_eq!(at(Some(api.name())), (3, 3));
+        assert_eq!((at(api.policy(0)), at(api.policy(1)).0), ((5, 9), 6));
+        assert_eq!((at(api.setting("key")), at(api.setting("deadline"))), ((9, 5), (10, 5)));
+        assert_eq!((at(api.allow(0)), at(api.allow(1))), ((11, 13), (12, 7)));
+        assert_eq!(at(api.block(0)), (14, 9));
+        assert_eq!((at(api.override_key(0)), at(api.override_numbers(0, 1))), ((16, 15), (16, 28)));
+        assert_eq!((at(api.override_key(1)), at(api.override_numbers(1, 1))), ((17, 14), (20, 13)));
+        let absent = [api.policy(2), api.allow(2), api.setting("ban"), api.override_key(2)];
+        assert_eq!(absent, [None, None, None, None]);
+    }
+
+    #[test]
+    fn json_has_places_too() {
+        let json = "{\"limits\": {\n\"a|\\u0022\": 1,\n\"b\": {\"policies\": [\n\"gcra 1/s\"]}}}";
+        assert!(Config::parse(json, "limits.yaml").is_err(), "the first name is none");
+        let json = json.replace("\"a|\\u0022\": 1,", "");
+        let origins = origins(&json);
+        let limit = origins.limit("b").unwrap();
+        assert_eq!((at(Some(limit.name())), at(limit.policy(0))), ((3, 1), (4, 1)));
+    }
+
+    #[test]
+    fn entries_of_other_files_have_the_lines_of_those() {
+        let path = std::env::temp_dir().join(format!("sluicegate-origins-{}", std::process::id()));
+        std::fs::write(&path, "# keys\n\nmallory\n  eve\n").unwrap();
+        let text = "limits: {a: {policies: [gcra 1/s], block: [x], block_file: FILE}}";
+        let origins = origins(&text.replace("FILE", path.to_str().unwrap()));
+        std::fs::remove_file(&path).unwrap();
+        let limit = origins.limit("a").unwrap();
+        assert_eq!(at(limit.block(0)), (1, 43));
+        let places = [1, 2].map(|index| limit.block(index).unwrap());
+        assert_eq!(places.clone().map(|it| (it.line, it.column)), [(3, 1), (4, 3)]);
+        assert_eq!(&*places[0].file, path.to_str().unwrap());
+    }
+
+    #[test]
+    fn a_reload_that_moves_lines_changes_nothing_else() {
+        let registry = Registry::open(&config(YAML)).unwrap();
+        let (generation, limit) = (registry.generation(), registry.limit("api").unwrap());
+        let moved = format!("# moved\n{YAML}");
+        assert_eq!(config(YAML), config(&moved), "places don't count");
+        assert!(registry.replace(&config(&moved)).unwrap().is_empty());
+        assert_eq!(registry.generation(), generation);
+        assert!(Arc::ptr_eq(&limit, &registry.limit("api").unwrap()));
+        let origins = registry.origins();
+        assert_eq!(at(origins.limit("api").unwrap().block(0)), (15, 9));
+    }
+
+    #[test]
+    fn limits_that_code_makes_or_changes_have_no_place() {
+        let mut changed = config(YAML);
+        Arc::make_mut(&mut changed.limits[0]).block.clear();
+        let registry = Registry::open(&changed).unwrap();
+        let _inline = registry.inline(Limit::new("inline", ["gcra 1/s"]).unwrap());
+        let origins = registry.origins();
+        assert!(origins.limit("api").is_none() && origins.limit("inline").is_none());
+        let demo = Registry::open(&Config::default()).unwrap();
+        assert!(demo.origins().limit("demo").is_none(), "there is no file");
+    }
+}

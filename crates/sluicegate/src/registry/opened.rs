@@ -154,9 +154,7 @@ impl Opened {
     pub(super) fn numbers_of(&self, key: &[u8]) -> u32 {
         match self.at_run_time.of_key(key) {
             Some(Said::Counted(set)) => set,
-            _ => {
-                self.overrides.find(self.config.key.read(key)).map_or(0, |(set, _)| *set)
-            },
+            _ => self.overrides.find(self.config.key.read(key)).map_or(0, |(set, _)| *set),
         }
     }
 
