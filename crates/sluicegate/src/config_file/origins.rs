@@ -262,7 +262,7 @@ limits:
         assert_eq!(at(origins.setting("enabled")), (1, 1));
         let api = origins.limit("api").unwrap();
         assert_eq!(at(Some(api.name())), (3, 3));
-        assert_eq!((at(api.policy(0)), at(api.policy(1)).0), ((5, 9), 6));
+        assert_eq!((at(api.policy(0)), at(api.policy(1)).0), ((5, 9), 7));
         assert_eq!((at(api.setting("key")), at(api.setting("deadline"))), ((9, 5), (10, 5)));
         assert_eq!((at(api.allow(0)), at(api.allow(1))), ((11, 13), (12, 7)));
         assert_eq!(at(api.block(0)), (14, 9));
@@ -290,7 +290,7 @@ limits:
         let origins = origins(&text.replace("FILE", path.to_str().unwrap()));
         std::fs::remove_file(&path).unwrap();
         let limit = origins.limit("a").unwrap();
-        assert_eq!(at(limit.block(0)), (1, 43));
+        assert_eq!(at(limit.block(0)), (1, 44));
         let places = [1, 2].map(|index| limit.block(index).unwrap());
         assert_eq!(places.clone().map(|it| (it.line, it.column)), [(3, 1), (4, 3)]);
         assert_eq!(&*places[0].file, path.to_str().unwrap());
