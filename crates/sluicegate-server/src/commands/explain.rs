@@ -43,7 +43,9 @@ pub(crate) async fn explain(args: AskArgs) -> Result<Exit, Failure> {
         .ok_or_else(|| Failure::usage("no limit is named: --limit names one"))?;
     // A process that runs follows the overrides; a command reads them once.
     if let Err(error) = registry.overrides().refresh().await {
-        complain(format_args!("note: overrides at run time can't be read: {error}"));
+        complain(format_args!(
+            "note: the store doesn't give the overrides at run time, because {error}"
+        ));
     }
     let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
     let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());

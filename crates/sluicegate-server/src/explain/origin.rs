@@ -51,7 +51,7 @@ impl Origin {
     }
 
     /// Returns a number with this origin.
-    pub(super) fn number(&self, name: &'static str, value: impl ToString) -> NumberOrigin {
+    pub(super) fn number(&self, name: &'static str, value: &dyn ToString) -> NumberOrigin {
         let place = self.place();
         NumberOrigin {
             name: name.into(),

@@ -27,7 +27,7 @@ impl<'e> Explained<'e> {
         Self { registry, standing, wish, of_key, of_limit }
     }
 
-    /// Adds the reasons other than policies, the most decisive first.
+    /// Adds the reasons other than policies. Reasons that decide alone come first.
     pub(super) fn settings(&self, decision: &Decision, reasons: &mut Vec<Because>) {
         reasons.extend(self.switch());
         reasons.extend(self.overrides());
@@ -63,7 +63,7 @@ impl<'e> Explained<'e> {
             1 => Origin::Default,
             _ => origin,
         };
-        reason.numbers.push(cost_origin.number("cost", cost));
+        reason.numbers.push(cost_origin.number("cost", &cost));
         reason
     }
 
@@ -238,7 +238,7 @@ impl<'e> Explained<'e> {
                 let origin = Origin::of(self.setting("on_store_failure"));
                 let mut reason = origin.reason("store", limit, text);
                 let deadline_origin = Origin::of(self.setting("deadline"));
-                reason.numbers.push(deadline_origin.number("deadline", span(deadline)));
+                reason.numbers.push(deadline_origin.number("deadline", &span(deadline)));
                 Some(reason)
             }
             _ => None,
@@ -258,7 +258,7 @@ impl<'e> Explained<'e> {
         let (most, lasts) = (leases.most, span(leases.lasts));
         let text = format!("{by}. A lease has at most {most} requests and lasts at most {lasts}.");
         let mut reason = origin.reason("lease", &self.standing.limit, text);
-        reason.numbers = vec![origin.number("most", most), origin.number("for", lasts)];
+        reason.numbers = vec![origin.number("most", &most), origin.number("for", &lasts)];
         Some(reason)
     }
 
@@ -330,12 +330,12 @@ fn override_text(entry: &OverrideEntry, of: &str, wins: bool) -> String {
 fn numbers(policy: &Policy, origin: &Origin) -> Vec<NumberOrigin> {
     let (text, mut algorithm) = (policy.to_string(), policy.algorithm().clone());
     let (rate, numbers) = algorithm.numbers_mut();
-    let rate = rate.map(|rate| origin.number("rate", rate));
+    let rate = rate.map(|rate| origin.number("rate", &rate));
     let others = numbers.into_iter().map(|(name, value)| {
         let is_option = matches!(name, "burst" | "capacity" | "queue");
         let is_said = !is_option || text.split(' ').any(|word| word == name);
         let origin = if is_said { origin } else { &Origin::Default };
-        origin.number(name, value)
+        origin.number(name, &value)
     });
     rate.into_iter().chain(others).collect()
 }

@@ -54,7 +54,7 @@ struct LimitEntry<'a> {
     policies: Vec<PolicyEntry<'a>>,
     /// `off`, `shadow`, `partly_shadow` or `enforced`.
     rollout: &'static str,
-    /// Where a file has the limit; `null` if none does.
+    /// The file that has the limit; `null` if none does.
     file: Option<String>,
     line: Option<u64>,
     column: Option<u64>,

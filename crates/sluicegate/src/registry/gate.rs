@@ -7,6 +7,7 @@ mod join;
 mod keys;
 mod look;
 mod numbers;
+mod standings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -78,14 +79,6 @@ impl Gate {
         }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    pub(super) fn cell(&self) -> &GateCache {
-        &self.cell
-    }
-
     /// Returns the name of the limit; for several, their names joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -142,7 +135,7 @@ impl Gate {
     }
 
     #[inline]
-    pub(super) fn resolved(&self) -> Guard<Arc<Resolved>> {
+    fn resolved(&self) -> Guard<Arc<Resolved>> {
         self.shared.resolved(&self.cell)
     }
 }
