@@ -11,5 +11,5 @@ pub use answer::{
 };
 pub use explanation::{Because, Explanation, NumberOrigin};
 pub use instant::Rfc3339;
-pub use listed::{BanEntry, BanList, HolderEntry, HolderList};
+pub use listed::{BanEntry, BanList, HolderEntry, HolderList, KeyEntry, KeyList};
 pub use overrides::{AuditEntry, AuditList, OverrideEntry, OverrideList, OverrideTo, key_fields};

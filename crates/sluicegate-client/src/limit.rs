@@ -7,8 +7,8 @@ use std::sync::Arc;
 use hyper::Method;
 use sluicegate_core::for_stores::{DecisionForStores as _, Driver};
 use sluicegate_core::{
-    Answer, BannedKey, BoxFuture, Decision, Error, HoldFound, Holder, Limit, Listing, OpenedLimit,
-    Page, Request, RequestError, Span, StoreId,
+    Answer, BannedKey, BoxFuture, Decision, Error, HoldFound, Holder, Limit, ListedKey, Listing,
+    OpenedLimit, Page, Request, RequestError, Span, StoreId,
 };
 
 use crate::answer::Reply;
@@ -64,6 +64,13 @@ impl RemoteLimit {
         Listing::<BannedKey>::validate(&self.limit, &page, false)?;
         let reply = self.get(&listing::bans_path(&self.limit, &page)).await?;
         self.said(&reply, listing::bans(&reply))
+    }
+
+    async fn list_keys(&self, prefix: &[u8], page: Page<'_>) -> Result<Listing<ListedKey>, Error> {
+        self.check_time()?;
+        Listing::<ListedKey>::validate(&self.limit, &page, false)?;
+        let reply = self.get(&listing::keys_path(&self.limit, prefix, &page)?).await?;
+        self.said(&reply, listing::keys(&reply))
     }
 
     /// Fetches a list.
@@ -183,6 +190,14 @@ impl OpenedLimit for RemoteLimit {
 
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(self.list_bans(page))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Listing<ListedKey>, Error>> {
+        Box::pin(self.list_keys(prefix, page))
     }
 
     fn wait_in_queue<'a>(

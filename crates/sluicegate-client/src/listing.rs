@@ -5,7 +5,7 @@ use url::form_urlencoded;
 
 use crate::answer::Reply;
 use crate::encode::{specs, unsupported};
-use crate::json::{BanEntry, BanList, HolderEntry, HolderList};
+use crate::json::{BanEntry, BanList, HolderEntry, HolderList, KeyEntry, KeyList};
 use crate::reply::span;
 
 /// Returns the path of a page of a key's holders, with the policies of the limit if the service takes
@@ -68,23 +68,56 @@ pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
 pub(crate) fn bans(reply: &Reply) -> Option<Result<Listing<BannedKey>, String>> {
     let list: BanList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let banned = |entry: &BanEntry<'_>| {
-        let key = match entry {
-            BanEntry { key: Some(key), .. } => ListedKey::Whole(key.as_bytes().into()),
-            BanEntry { key_bytes: Some(bytes), .. } => ListedKey::Whole(read_hex(bytes)?.into()),
-            BanEntry { key_hash: Some(hash), .. } => ListedKey::Hashed(
-                read_hex(hash)?.try_into().map_err(|_| "its list has a hash of another length")?,
-            ),
-            _ => return Err("its list has an entry without a key".to_owned()),
-        };
-        Ok(BannedKey::new(key, span(entry.ends_in_us)?.into()))
+        Ok(BannedKey::new(listed_key(&entry.key)?, span(entry.ends_in_us)?.into()))
     };
-    let read = || {
-        let keys: Result<Vec<BannedKey>, String> = list.bans.iter().map(banned).collect();
-        let next = list.next.as_deref().map(str::parse).transpose();
-        let next = next.map_err(|error| format!("its list: {error}"))?;
-        Ok(Listing::new(keys?, next))
-    };
-    Some(read())
+    Some(entries(&list.bans, banned, list.next.as_deref()))
+}
+
+/// Returns the path of a page of keys that begin with `prefix`.
+///
+/// # Errors
+/// Returns an error if the prefix isn't UTF-8.
+pub(crate) fn keys_path(
+    limit: &Limit,
+    prefix: &[u8],
+    page: &Page<'_>,
+) -> Result<String, RequestError> {
+    let prefix = std::str::from_utf8(prefix)
+        .map_err(|_| unsupported(limit, "takes a prefix that is text: this one is not UTF-8"))?;
+    let mut query = form_urlencoded::Serializer::new(path("/v1/keys", limit, None, page));
+    query.append_pair("prefix", prefix);
+    Ok(query.finish())
+}
+
+/// Parses a page of keys. Returns `None` if the reply isn't a list.
+///
+/// # Errors
+/// Returns an error if an entry or the cursor is invalid.
+pub(crate) fn keys(reply: &Reply) -> Option<Result<Listing<ListedKey>, String>> {
+    let list: KeyList<'_> = serde_json::from_slice(&reply.body).ok()?;
+    Some(entries(&list.keys, listed_key, list.next.as_deref()))
+}
+
+/// Returns a page of entries that are read one by one.
+fn entries<E, T>(
+    list: &[E],
+    read: impl Fn(&E) -> Result<T, String>,
+    next: Option<&str>,
+) -> Result<Listing<T>, String> {
+    let entries: Result<Vec<T>, String> = list.iter().map(read).collect();
+    let next = next.map(str::parse).transpose().map_err(|error| format!("its list: {error}"))?;
+    Ok(Listing::new(entries?, next))
+}
+
+fn listed_key(entry: &KeyEntry<'_>) -> Result<ListedKey, String> {
+    Ok(match entry {
+        KeyEntry { key: Some(key), .. } => ListedKey::Whole(key.as_bytes().into()),
+        KeyEntry { key_bytes: Some(bytes), .. } => ListedKey::Whole(read_hex(bytes)?.into()),
+        KeyEntry { key_hash: Some(hash), .. } => ListedKey::Hashed(
+            read_hex(hash)?.try_into().map_err(|_| "its list has a hash of another length")?,
+        ),
+        _ => return Err("its list has an entry without a key".to_owned()),
+    })
 }
 
 fn read_hex(text: &str) -> Result<Vec<u8>, String> {

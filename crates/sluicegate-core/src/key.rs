@@ -192,10 +192,24 @@ impl StoreKey {
         ListedKey::read(key.strip_prefix(&*self.head)?.strip_suffix(b"}")?)
     }
 
-    /// Returns a glob pattern that matches only the keys of this limit's packed states.
+    /// Returns a glob pattern that matches only the keys of this limit's packed states, for subjects that begin with
+    /// `prefix`. A subject that is stored as a hash matches the empty prefix alone.
+    ///
+    /// ```
+    /// use sluicegate_core::for_stores::StoreKey;
+    /// use sluicegate_core::{KeyPrefix, TimeSource};
+    ///
+    /// let keys = StoreKey::new(&KeyPrefix::default(), &"login".parse()?, &TimeSource::Store);
+    /// assert_eq!(keys.subjects_pattern(b"a*}"), br"sg:login:{a\*%7d*}");
+    /// # Ok::<(), sluicegate_core::NameError>(())
+    /// ```
     #[must_use]
-    pub fn subjects_pattern(&self) -> Vec<u8> {
-        let mut pattern = pattern_of(&self.head);
+    pub fn subjects_pattern(&self, prefix: &[u8]) -> Vec<u8> {
+        let mut head = self.head.clone();
+        if !prefix.is_empty() {
+            ListedKey::Whole(prefix.into()).write(&mut head);
+        }
+        let mut pattern = pattern_of(&head);
         pattern.push(b'}');
         pattern
     }

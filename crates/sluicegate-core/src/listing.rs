@@ -10,16 +10,18 @@ use crate::hold::HoldId;
 use crate::holder::Holder;
 use crate::kernel::Rule;
 use crate::limit::{Identity, Limit};
+use crate::listed_key::ListedKey;
 use crate::page::Page;
 use crate::record::Record;
 
-/// A page of a limit's list: the [holders](Holder) of a key, or the [banned keys](BannedKey).
+/// A page of a limit's list: the [holders](Holder) of a key, the [banned keys](BannedKey), or all
+/// [keys](ListedKey) with a state.
 ///
 /// Holders are in the order of their ends. A page has at most the requested number of them. A
 /// holder that exists from the first page to the last is listed exactly once. One that is renewed
 /// meanwhile can be listed a second time. If it is renewed for less, it can be missing.
 ///
-/// Banned keys are in no particular order. A page before the last may have fewer entries than
+/// Keys are in no particular order. A page before the last may have fewer entries than
 /// requested, or none. A store examines a limited number of keys for each page. Only the last page
 /// has no [next](Listing::next). On a server, a page may have more entries than requested. A key
 /// can be on two pages if the server's table grows or shrinks meanwhile.
@@ -201,5 +203,14 @@ impl Listed for BannedKey {
 
     fn is_listed(limit: &Limit) -> bool {
         limit.has_bans()
+    }
+}
+
+impl Listed for ListedKey {
+    const PLURAL: &str = "keys";
+    const SOURCE: &str = "policy";
+
+    fn is_listed(_: &Limit) -> bool {
+        true
     }
 }

@@ -13,6 +13,7 @@ use crate::failure::{Error, NodeId, StoreError};
 use crate::hold::HoldId;
 use crate::holder::Holder;
 use crate::limit::Limit;
+use crate::listed_key::ListedKey;
 use crate::listing::Listing;
 use crate::measure::Measure;
 use crate::open_options::OpenOptions;
@@ -254,6 +255,22 @@ pub trait OpenedLimit: Send + Sync + 'static {
         match self.inner() {
             Some(inner) => inner.bans(page),
             None => Box::pin(ready(Err(Listing::<BannedKey>::unsupported(self.limit()).into()))),
+        }
+    }
+
+    /// Returns a page of the keys with a stored state under this limit that begin with `prefix`.
+    ///
+    /// It is meant for the operators of a service. A store that keeps only a fingerprint of a key has no such list.
+    ///
+    /// By default a base store answers that it has no such list.
+    fn keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Listing<ListedKey>, Error>> {
+        match self.inner() {
+            Some(inner) => inner.keys(prefix, page),
+            None => Box::pin(ready(Err(Listing::<ListedKey>::unsupported(self.limit()).into()))),
         }
     }
 

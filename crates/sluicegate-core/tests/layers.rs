@@ -19,9 +19,9 @@ use sluicegate_core::for_stores::{
     Bell, Bells, Changed, Keeping, Mark, News, Post, Posted, SettingChange, Settings,
 };
 use sluicegate_core::{
-    Answer, BannedKey, BoxFuture, Cursor, Decision, Error, HoldId, Holder, Limit, Listing, Measure,
-    NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store, StoreError,
-    StoreErrorKind, StoreId, StoreStats,
+    Answer, BannedKey, BoxFuture, Cursor, Decision, Error, HoldId, Holder, Limit, ListedKey,
+    Listing, Measure, NodeId, OpenOptions, OpenedLimit, Page, Request, SharedStore, Span, Store,
+    StoreError, StoreErrorKind, StoreId, StoreStats,
 };
 
 /// Notes each call with its arguments, and answers what no default does.
@@ -189,6 +189,15 @@ impl OpenedLimit for BottomLimit {
         answer(Err(error("bans").into()))
     }
 
+    fn keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Listing<ListedKey>, Error>> {
+        self.0.note("keys", (prefix, page));
+        answer(Err(error("keys").into()))
+    }
+
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
         self.0.note("nodes", request);
         vec![NodeId(7)]
@@ -294,6 +303,8 @@ fn call_all(store: &impl Store) -> Vec<String> {
     says("exchange", done(opened.exchange(b"alice", Some(post))));
     note("bans", &page);
     says("bans", done(opened.bans(page)));
+    note("keys", &(&b"al"[..], page));
+    says("keys", done(opened.keys(b"al", page)));
     note("nodes", &request);
     assert_eq!(opened.nodes(&request), [NodeId(7)]);
     calls
@@ -393,7 +404,8 @@ fn a_bottom_store_has_what_it_implements_and_says_so_of_the_rest() {
     let opened = Plain.open(limit, OpenOptions::default());
     let holders = done(opened.holders(b"alice", Page::first())).unwrap_err();
     let bans = done(opened.bans(Page::first())).unwrap_err();
-    for error in [holders, bans] {
+    let keys = done(opened.keys(b"", Page::first())).unwrap_err();
+    for error in [holders, bans, keys] {
         assert!(error.to_string().contains("in a store without lists"), "{error}");
     }
     let board = done(opened.exchange(b"alice", None)).unwrap_err();

@@ -1,5 +1,4 @@
-//! Lists of banned keys. [`list`] scans the keys of one server after the other, and filters those of the
-//! limit.
+//! Lists of banned keys: [`list`] filters the keys of a limit.
 
 use std::time::Duration;
 
@@ -7,28 +6,17 @@ use futures_util::future::join_all;
 use sluicegate_core::for_stores::{Now, StoreKey};
 use sluicegate_core::record::Record;
 use sluicegate_core::{
-    Ban, BannedKey, Cursor, Error, Limit, Listing, Page, RequestError, StoreError, StoreErrorKind,
-    Timestamp,
+    Ban, BannedKey, Error, Limit, Listing, Page, StoreError, StoreErrorKind, Timestamp,
 };
-use tokio::time::Instant;
 
 use crate::link::{Deadline, Link};
 use crate::resp::{Command, Value};
-use crate::slot::SLOTS;
+use crate::scan::Scan;
 use crate::store::RedisStore;
 use crate::unexpected::unexpected;
 
-/// Maximum number of scan steps for a page. Each examines as many keys as the page has entries.
-const STEPS: usize = 64;
 /// Maximum number of values to request at the same time, so that other calls get through.
 const TOGETHER: usize = 16;
-
-/// The position of a scan: the first slot of a server, and the server's cursor.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Place {
-    slot: u16,
-    cursor: u64,
-}
 
 /// Returns a page of the banned keys. `key` makes the names of the limit's keys.
 pub(crate) async fn list(
@@ -38,80 +26,33 @@ pub(crate) async fn list(
     deadline: Deadline,
 ) -> Result<Listing<BannedKey>, Error> {
     let Some(ban) = limit.ban(0) else { return Ok(Listing::<BannedKey>::default()) };
-    let begin = page.cursor().map(|cursor| Place::read(cursor, limit)).transpose()?;
-    let mut place = begin.unwrap_or(Place { slot: 0, cursor: 0 });
-    let (pattern, count) = (key.subjects_pattern(), page.count().to_string());
-    // Leave half of the time to return what was found.
-    let half = deadline.at - deadline.patience / 2;
-    let (mut banned, mut steps) = (Vec::new(), 0);
-    for (slot, link) in store.servers(deadline).await? {
-        if slot < place.slot {
-            continue;
+    let scanned = (limit, key.subjects_pattern(b""));
+    let mut scan = Scan::begin(store, scanned, page, deadline).await?;
+    while let Some(step) = scan.step().await? {
+        let mut banned = Vec::new();
+        if !step.names.is_empty() {
+            let now = now(store, page, &step.link, deadline).await?;
+            banned = banned_of(store, key, &step.names, (ban, now), deadline).await?;
         }
-        if slot > place.slot {
-            place = Place { slot, cursor: 0 };
-        }
-        let now = match page.time() {
-            Some(time) => Now { micros: time.as_micros(), max_clock_back: None },
-            None => {
-                let micros = time_of(&link, deadline).await?.as_micros();
-                Now { micros, max_clock_back: Some(store.max_clock_back().as_micros()) }
-            }
-        };
-        loop {
-            if steps == STEPS || steps > 0 && Instant::now() >= half {
-                return Ok(Listing::new(banned, Some(place.cursor())));
-            }
-            steps += 1;
-            let (next, keys) = scan(&link, place.cursor, &pattern, &count, deadline).await?;
-            let found = banned_of(store, key, &keys, (ban, now), deadline).await?;
-            // List each step as a whole, because a position within a step would be invalid after a change.
-            if !banned.is_empty() && banned.len() + found.len() > page.count() {
-                return Ok(Listing::new(banned, Some(place.cursor())));
-            }
-            banned.extend(found);
-            place.cursor = next;
-            if next == 0 {
-                break;
-            }
-        }
-        place = Place { slot: slot + 1, cursor: 0 };
+        scan.add(step.next(), banned);
     }
-    Ok(Listing::new(banned, None))
+    Ok(scan.listing())
 }
 
-impl Place {
-    fn read(cursor: &Cursor, limit: &Limit) -> Result<Self, RequestError> {
-        let (slot, after) = cursor.place(limit)?;
-        let slot = u16::try_from(slot).ok().filter(|slot| *slot <= SLOTS);
-        let after = <[u8; 8]>::try_from(after).ok().map(u64::from_be_bytes);
-        let place = slot.zip(after).map(|(slot, cursor)| Self { slot, cursor });
-        place.ok_or_else(|| cursor.foreign(limit))
-    }
-
-    fn cursor(self) -> Cursor {
-        Cursor::at_place(self.slot.into(), &self.cursor.to_be_bytes())
-    }
-}
-
-async fn scan(
+/// Returns the time of a page: its own, or that of the server.
+async fn now(
+    store: &RedisStore,
+    page: &Page<'_>,
     link: &Link,
-    cursor: u64,
-    pattern: &[u8],
-    count: &str,
     deadline: Deadline,
-) -> Result<(u64, Vec<Value>), StoreError> {
-    let cursor = cursor.to_string();
-    let words: [&[u8]; 6] =
-        [b"SCAN", cursor.as_bytes(), b"MATCH", pattern, b"COUNT", count.as_bytes()];
-    let Value::Array(reply) = link.send(Command::of(&words), deadline).await? else {
-        return Err(unexpected("SCAN"));
-    };
-    let Ok([Value::Bytes(next), Value::Array(keys)]) = <[Value; 2]>::try_from(reply) else {
-        return Err(unexpected("SCAN"));
-    };
-    let next = std::str::from_utf8(&next).ok().and_then(|next| next.parse().ok());
-    Ok((next.ok_or_else(|| unexpected("SCAN"))?, keys))
+) -> Result<Now, Error> {
+    Ok(match page.time() {
+        Some(time) => Now { micros: time.as_micros(), max_clock_back: None },
+        None => {
+            let micros = time_of(link, deadline).await?.as_micros();
+            Now { micros, max_clock_back: Some(store.max_clock_back().as_micros()) }
+        }
+    })
 }
 
 /// Returns the banned ones of some keys.

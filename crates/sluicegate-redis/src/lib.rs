@@ -45,6 +45,7 @@ mod refusal;
 mod reply;
 mod reply_frame;
 mod resp;
+mod scan;
 mod script;
 mod script_limit;
 mod settings;

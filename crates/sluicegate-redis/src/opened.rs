@@ -5,9 +5,9 @@ use std::future::Future;
 
 use sluicegate_core::for_stores::{Bell, Driver, Post, Posted, Settings};
 use sluicegate_core::{
-    Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, Listing, Measure, NodeId,
-    OpenOptions, OpenedLimit, Operation, Page, Request, RequestError, RequestErrorKind, Store,
-    StoreError, StoreId, Timestamp,
+    Answer, BannedKey, BoxFuture, Decision, Error, HoldId, Holder, Limit, ListedKey, Listing,
+    Measure, NodeId, OpenOptions, OpenedLimit, Operation, Page, Request, RequestError,
+    RequestErrorKind, Store, StoreError, StoreId, Timestamp,
 };
 
 use crate::joint::{Groups, Joint};
@@ -144,6 +144,14 @@ impl OpenedLimit for RedisLimit {
 
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<Listing<BannedKey>, Error>> {
         Box::pin(self.whole.list_bans(page))
+    }
+
+    fn keys<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Listing<ListedKey>, Error>> {
+        Box::pin(self.whole.list_keys(prefix, page))
     }
 
     /// Returns the cluster nodes that have the subjects' keys, as far as they are known.

@@ -28,8 +28,8 @@ pub(crate) use admin_token::AdminTokenArgs;
 use health::HEALTH_HELP;
 pub(crate) use health::HealthArgs;
 use listen::ListenArgs;
-use lists::{BANS_HELP, HOLDERS_HELP, REVOKE_HELP};
-pub(crate) use lists::{HoldersArgs, ListArgs, RevokeArgs};
+use lists::{BANS_HELP, HOLDERS_HELP, KEYS_HELP, REVOKE_HELP};
+pub(crate) use lists::{HoldersArgs, KeysArgs, ListArgs, RevokeArgs};
 use overrides::OVERRIDE_HELP;
 pub(crate) use overrides::{
     AuditArgs, OverrideArgs, OverrideCommand, OverrideListArgs, OverrideOfArgs, OverrideSetArgs,
@@ -146,6 +146,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// List the holds of a key
     #[command(after_help = HOLDERS_HELP)]
     Holders(HoldersArgs),
+    /// List the keys that have a state under a limit
+    #[command(after_help = KEYS_HELP)]
+    Keys(KeysArgs),
     /// List the limits of a running service
     #[command(after_help = LIMITS_HELP)]
     Limits(ServiceArgs),

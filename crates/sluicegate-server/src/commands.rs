@@ -32,7 +32,7 @@ pub(crate) use health::health;
 pub(crate) use hold_verb::HoldVerb;
 pub(crate) use limit_list::limits;
 pub(crate) use limits::{AskedLimit, AskedLimits};
-pub(crate) use lists::{bans, holders, revoke};
+pub(crate) use lists::{bans, holders, keys, revoke};
 pub(crate) use overrides::overrides;
 pub(crate) use pages::{completions, man};
 pub(crate) use recent::recent;

@@ -85,6 +85,7 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
         Command::Charge(args) => take(Verb::Decide(Operation::Charge), args).await,
         Command::Check(args) => take(Verb::Decide(Operation::Check), args).await,
         Command::Bans(args) => commands::bans(args).await,
+        Command::Keys(args) => commands::keys(args).await,
         Command::Revoke(args) => commands::revoke(args).await,
         Command::Health(args) => commands::health(args).await,
         Command::Holders(args) => commands::holders(args).await,

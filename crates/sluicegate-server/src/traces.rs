@@ -176,7 +176,7 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 29] = [
+    const PLAIN: [&str; 30] = [
         "/",
         "/healthz",
         "/metrics",
@@ -191,6 +191,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/explain",
         "/v1/fleet",
         "/v1/holders",
+        "/v1/keys",
         "/v1/limits",
         "/v1/openapi.json",
         "/v1/pause",

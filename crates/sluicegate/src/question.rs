@@ -37,7 +37,7 @@ pub use decide::ToDecide;
 pub use enforce::ToEnforce;
 pub use give_back::ToGiveBack;
 pub use hold::ToHold;
-pub use list::{ToListBans, ToListHolders, ToRevoke};
+pub use list::{ToListBans, ToListHolders, ToListKeys, ToRevoke};
 pub(crate) use new_numbers::NewNumbers;
 pub use of_keyed::{AboutKey, ToGet};
 pub use pause::ToPause;

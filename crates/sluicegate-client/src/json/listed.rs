@@ -71,9 +71,32 @@ pub struct BanList<'a> {
     pub next: Option<Cow<'a, str>>,
 }
 
-/// A banned key: as text, as bytes if it isn't text, or as the stored hash if it is long.
+/// A banned key.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct BanEntry<'a> {
+    /// Key.
+    #[serde(flatten)]
+    pub key: KeyEntry<'a>,
+    /// Time until the ban ends, in milliseconds.
+    pub ends_in_ms: u64,
+    /// Exact time until the ban ends, in microseconds.
+    pub ends_in_us: u64,
+}
+
+/// JSON form of a page of keys with a stored state.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct KeyList<'a> {
+    /// Name of the limit.
+    pub limit: Cow<'a, str>,
+    /// Keys, in no particular order.
+    pub keys: Vec<KeyEntry<'a>>,
+    /// Start of the next page; `null` on the last one.
+    pub next: Option<Cow<'a, str>>,
+}
+
+/// A key: as text, as bytes if it isn't text, or as the stored hash if it is long.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct KeyEntry<'a> {
     /// Key, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Cow<'a, str>>,
@@ -83,10 +106,6 @@ pub struct BanEntry<'a> {
     /// Hash of a long key, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_hash: Option<String>,
-    /// Time until the ban ends, in milliseconds.
-    pub ends_in_ms: u64,
-    /// Exact time until the ban ends, in microseconds.
-    pub ends_in_us: u64,
 }
 
 impl<'a> BanList<'a> {
@@ -97,21 +116,35 @@ impl<'a> BanList<'a> {
     }
 }
 
+impl<'a> KeyList<'a> {
+    /// Describes a page of a limit.
+    pub fn new(limit: &'a str, page: &'a Listing<ListedKey>) -> Self {
+        let keys = page.entries().iter().map(KeyEntry::new).collect();
+        Self { limit: limit.into(), keys, next: page.next().map(next) }
+    }
+}
+
 impl<'a> BanEntry<'a> {
     fn new(banned: &'a BannedKey) -> Self {
-        let (mut key, mut key_bytes, mut key_hash) = (None, None, None);
-        match banned.key() {
-            ListedKey::Whole(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => key = Some(text.into()),
-                Err(_) => key_bytes = Some(hexadecimal(bytes)),
-            },
-            ListedKey::Hashed(hash) => key_hash = Some(hexadecimal(hash)),
-            // A kind of key that a later store may add.
-            other => key = Some(other.to_string().into()),
-        }
         let ends_in = Span::from(banned.ends_in());
         let (ends_in_ms, ends_in_us) = (ends_in.as_millis_ceil(), ends_in.as_micros());
-        Self { key, key_bytes, key_hash, ends_in_ms, ends_in_us }
+        Self { key: KeyEntry::new(banned.key()), ends_in_ms, ends_in_us }
+    }
+}
+
+impl<'a> KeyEntry<'a> {
+    fn new(key: &'a ListedKey) -> Self {
+        let mut entry = Self { key: None, key_bytes: None, key_hash: None };
+        match key {
+            ListedKey::Whole(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => entry.key = Some(text.into()),
+                Err(_) => entry.key_bytes = Some(hexadecimal(bytes)),
+            },
+            ListedKey::Hashed(hash) => entry.key_hash = Some(hexadecimal(hash)),
+            // A kind of key that a later store may add.
+            other => entry.key = Some(other.to_string().into()),
+        }
+        entry
     }
 }
 

@@ -1,7 +1,7 @@
-//! Lists of units in flight, and of banned keys.
+//! Lists of units in flight, of banned keys, and of all keys.
 
 use sluicegate_core::for_stores::{Driver, Post, Posted};
-use sluicegate_core::{BannedKey, Error, Holder, Listing, Page, Request, Timestamp};
+use sluicegate_core::{BannedKey, Error, Holder, ListedKey, Listing, Page, Request, Timestamp};
 
 use super::ScriptLimit;
 use crate::bans;
@@ -9,7 +9,8 @@ use crate::board;
 use crate::call::ScriptCall;
 use crate::holders;
 use crate::link::Deadline;
-use crate::resp::Command;
+use crate::resp::{Command, Value};
+use crate::scan::Scan;
 use crate::store::NAME;
 
 impl ScriptLimit {
@@ -52,5 +53,30 @@ impl ScriptLimit {
         let Some(key) = self.keys.first() else { return Ok(Listing::<BannedKey>::default()) };
         let deadline = Deadline::after(self.patience);
         bans::list(&self.store, (&self.limit, key), &page, deadline).await
+    }
+
+    pub(crate) async fn list_keys(
+        &self,
+        prefix: &[u8],
+        page: Page<'_>,
+    ) -> Result<Listing<ListedKey>, Error> {
+        Driver::check_request(NAME)?;
+        Listing::<ListedKey>::validate(&self.limit, &page, self.is_injected)?;
+        let Some(key) = self.keys.first() else { return Ok(Listing::<ListedKey>::default()) };
+        let deadline = Deadline::after(self.patience);
+        let scanned = (&self.limit, key.subjects_pattern(prefix));
+        let mut scan = Scan::begin(&self.store, scanned, &page, deadline).await?;
+        while let Some(step) = scan.step().await? {
+            let subjects = step.names.iter().filter_map(|name| match name {
+                Value::Bytes(name) => key.subject(name),
+                _ => None,
+            });
+            let mut subjects: Vec<_> = subjects.collect();
+            // A server may name a key twice in a step.
+            subjects.sort_unstable();
+            subjects.dedup();
+            scan.add(step.next(), subjects);
+        }
+        Ok(scan.listing())
     }
 }

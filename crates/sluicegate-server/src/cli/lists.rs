@@ -35,6 +35,14 @@ pub(super) const BANS_HELP: &str = list_help!(
 On a Redis server, all keys are scanned: a page may be short or empty although there are more."
 );
 
+pub(super) const KEYS_HELP: &str = list_help!(
+    "  sluicegate keys --config limits.yaml --store redis://127.0.0.1:6379 --limit login
+  sluicegate keys --server http://127.0.0.1:8080 --limit login --prefix tenant:7: --count 1000 --json
+
+On a Redis server, all keys are scanned: a page may be short or empty although there are more. The embedded
+store keeps fingerprints of keys, so it has no such list."
+);
+
 pub(super) const REVOKE_HELP: &str = "\
 Examples:
   sluicegate revoke --config limits.yaml --store redis://127.0.0.1:6379 --limit jobs --key acme \\
@@ -55,6 +63,18 @@ pub(crate) struct HoldersArgs {
     /// The key: any text
     #[arg(long, value_name = "KEY")]
     pub(crate) key: OsString,
+}
+
+/// Arguments of `keys`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct KeysArgs {
+    #[command(flatten)]
+    pub(crate) of: ListArgs,
+
+    /// The beginning of the keys; a long key is listed only without it
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) prefix: Option<OsString>,
 }
 
 /// Arguments of the commands that list.

@@ -1,4 +1,4 @@
-//! `holders`, `revoke` and `bans`: lists holds, ends them manually, and lists banned keys.
+//! `holders`, `revoke`, `bans` and `keys`: lists holds, ends them manually, and lists keys.
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,10 +11,10 @@ use super::ask::{failure, note, unknown};
 use super::remote::key_text;
 use super::setup::{OnFreshStore, open};
 use super::{lines, remote};
-use crate::cli::{HoldersArgs, ListArgs, RevokeArgs, ToArgs};
+use crate::cli::{HoldersArgs, KeysArgs, ListArgs, RevokeArgs, ToArgs};
 use crate::output::{Exit, Failure, counted, say};
 use sluicegate_client::json::Answer;
-use sluicegate_client::json::{BanList, HolderList};
+use sluicegate_client::json::{BanList, HolderList, KeyEntry, KeyList};
 
 /// Lists the holders of a key, in the store or at a service.
 ///
@@ -81,6 +81,30 @@ pub(crate) async fn bans(args: ListArgs) -> Result<Exit, Failure> {
     tell(&to, &BanList::new(&limit, &banned), ban_lines)
 }
 
+/// Lists the keys that have a stored state under a limit, in the store or at a service.
+///
+/// # Errors
+/// Returns an error if the arguments are invalid, the store failed, or it has no such list.
+pub(crate) async fn keys(args: KeysArgs) -> Result<Exit, Failure> {
+    let KeysArgs { of: ListArgs { limit, after, count, to, admin_token }, prefix } = args;
+    if let Some(service) = &to.server {
+        let mut path = format!("/v1/keys?{}", query(&limit, None, &after, count));
+        if let Some(prefix) = &prefix {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("prefix", key_text(prefix)?);
+            path = format!("{path}&{}", query.finish());
+        }
+        let token = admin_token.read()?;
+        let call = remote::Call::get(service, path, token.as_deref());
+        return call.list(&to, |list: &KeyList<'_>| say_all(key_lines(list))).await;
+    }
+    let gate = gate(&limit, &to)?;
+    let prefix = prefix.unwrap_or_default();
+    let page = page(count, after.as_ref())?;
+    let keys = gate.stored_keys(prefix.as_encoded_bytes(), page).await.map_err(|it| failure(&it))?;
+    tell(&to, &KeyList::new(&limit, &keys), key_lines)
+}
+
 fn gate(limit: &str, to: &ToArgs) -> Result<Gate, Failure> {
     let (registry, config) = open(to, OnFreshStore::Refuses)?;
     registry.find(limit).ok_or_else(|| unknown(limit, &config))
@@ -141,20 +165,37 @@ fn holder_lines(list: &HolderList<'_>) -> Vec<String> {
 fn ban_lines(list: &BanList<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for ban in &list.bans {
-        let key = match (&ban.key, &ban.key_bytes, &ban.key_hash) {
-            (Some(key), ..) => printable(key).to_string(),
-            (None, Some(bytes), _) => format!("the bytes {}", printable(bytes)),
-            (None, None, hash) => {
-                format!("a long key with the hash {}", printable(hash.as_deref().unwrap_or("?")))
-            }
-        };
-        lines.push(format!("banned   {key}  for {}", lines::words(ban.ends_in_us)));
+        lines.push(format!(
+            "banned   {}  for {}",
+            key_words(&ban.key),
+            lines::words(ban.ends_in_us)
+        ));
     }
     if list.bans.is_empty() && list.next.is_none() {
         lines.push("nobody is banned".to_owned());
     }
     lines.extend(more(list.next.as_deref()));
     lines
+}
+
+fn key_lines(list: &KeyList<'_>) -> Vec<String> {
+    let mut lines: Vec<_> = list.keys.iter().map(key_words).collect();
+    if list.keys.is_empty() && list.next.is_none() {
+        lines.push("no key has a state".to_owned());
+    }
+    lines.extend(more(list.next.as_deref()));
+    lines
+}
+
+/// Describes a key for people.
+fn key_words(entry: &KeyEntry<'_>) -> String {
+    match (&entry.key, &entry.key_bytes, &entry.key_hash) {
+        (Some(key), ..) => printable(key).to_string(),
+        (None, Some(bytes), _) => format!("the bytes {}", printable(bytes)),
+        (None, None, hash) => {
+            format!("a long key with the hash {}", printable(hash.as_deref().unwrap_or("?")))
+        }
+    }
 }
 
 /// Describes how to get the next page.

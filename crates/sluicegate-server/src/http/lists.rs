@@ -1,4 +1,4 @@
-//! Lists holders and banned keys, and ends holds manually.
+//! Lists holders, banned keys and keys, and ends holds manually.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::query::Query;
 use super::service::Service;
 use crate::access::Call;
 use sluicegate_client::json::Answer;
-use sluicegate_client::json::{BanList, HolderList};
+use sluicegate_client::json::{BanList, HolderList, KeyList};
 
 /// `GET /v1/holders`: 200 with a page of a key's holders. Ids are only for administrators, because an
 /// id is as good as a token.
@@ -71,6 +71,25 @@ pub(super) async fn bans(
     let _turn = service.turns.next().await?;
     let banned = gate.bans(page).await?;
     Ok(json(StatusCode::OK, &BanList::new(limit, &banned)))
+}
+
+/// `GET /v1/keys`: 200 with a page of the keys that have a stored state under a limit.
+pub(super) async fn keys(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (head, _) = request.into_parts();
+    let caller = guard::admit(&service.access, &head, Call::Inspect)?;
+    let example = "/v1/keys?limit=login&prefix=tenant:7:";
+    let query = Query::read(&head.uri, &["limit", "prefix", "after", "count"], example)?;
+    let (limit, after) = (query.need("limit")?, query.after()?);
+    let prefix = query.get("prefix").unwrap_or_default();
+    let page = query.page(after.as_ref())?;
+    let wanted = Wanted { name: limit, given: None };
+    let gate = service.gates.find_all(&caller, Call::Inspect, &[wanted])?;
+    let _turn = service.turns.next().await?;
+    let keys = gate.stored_keys(prefix, page).await?;
+    Ok(json(StatusCode::OK, &KeyList::new(limit, &keys)))
 }
 
 #[derive(Debug, Deserialize)]

@@ -63,6 +63,7 @@ fn routes() -> Vec<Route> {
         ("/v1/fleet", get(fleet::fleet)),
         ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
+        ("/v1/keys", get(lists::keys)),
         ("/v1/limits", get(status::limits)),
         ("/v1/limits/{limit}/override", one_override()),
         ("/v1/limits/{limit}/overrides", get(overrides::list)),
@@ -87,7 +88,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 20] = [
+const OF_OPERATORS: [&str; 21] = [
     "/",
     "/metrics",
     "/v1/audit",
@@ -97,6 +98,7 @@ const OF_OPERATORS: [&str; 20] = [
     "/v1/explain",
     "/v1/fleet",
     "/v1/holders",
+    "/v1/keys",
     "/v1/limits/{limit}/override",
     "/v1/limits/{limit}/overrides",
     "/v1/limits/{limit}/overrides/{key}",
@@ -125,10 +127,11 @@ fn health_routes() -> Vec<Route> {
 /// Adds the layers that all routes of a router share.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
-    const WITH_QUERY: [&str; 7] = [
+    const WITH_QUERY: [&str; 8] = [
         "/v1/audit",
         "/v1/bans",
         "/v1/holders",
+        "/v1/keys",
         "/v1/limits",
         "/v1/limits/{limit}/overrides",
         top::PATH,

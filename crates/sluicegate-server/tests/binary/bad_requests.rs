@@ -372,7 +372,12 @@ fn parameters_that_a_call_does_not_know_are_refused() {
             refused(service.get(&format!("{path}{query}")), path);
         }
     }
-    for path in ["/v1/bans?limit=demo&x=1", "/v1/limits?count=5&x=1", "/v1/recent?count=5&x=1"] {
+    for path in [
+        "/v1/bans?limit=demo&x=1",
+        "/v1/keys?limit=demo&x=1",
+        "/v1/limits?count=5&x=1",
+        "/v1/recent?count=5&x=1",
+    ] {
         refused(service.get(path), path);
     }
     for call in CALLS {

@@ -364,3 +364,68 @@ fn bans_are_listed_for_who_has_the_admin_token_where_others_can_ask() {
     let token = ("Authorization", "Bearer s3cret");
     assert_eq!(service.send("GET", "/v1/bans?limit=login", &[token], b"").status, 200);
 }
+
+/// Lists the keys of a limit page by page.
+fn keys(service: &Service, prefix: &str, count: usize) -> Vec<String> {
+    let (mut keys, mut after) = (Vec::new(), String::new());
+    loop {
+        let query = format!("limit=free&prefix={}&count={count}{after}", encoded(prefix));
+        let reply = service.get(&format!("/v1/keys?{query}"));
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let list = reply.json();
+        assert_eq!(list["limit"], "free");
+        let text = |entry: &Value| {
+            let text = entry["key"].as_str().map(str::to_owned);
+            text.unwrap_or_else(|| format!("hash {}", entry["key_hash"].as_str().unwrap()))
+        };
+        keys.extend(list["keys"].as_array().unwrap().iter().map(text));
+        let Some(next) = list["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn keys_of_a_server_are_listed_by_their_beginning() {
+    let [(embedded, embedded_file), (service, file)] = services();
+    let check = |limit: &str, key: &str| {
+        assert_eq!(service.call("check", limit, key, &json!({})).status, 200, "{key}");
+    };
+    let hostile = ["a*", "a[b", "a?b", "a\\b", "a{b}", "a%", "a:b", "a\n\u{202e}é"];
+    let long = "a".repeat(100);
+    hostile.iter().for_each(|key| check("free", key));
+    check("free", &long);
+    (0..50).for_each(|number| check("free", &format!("tenant:{number:02}")));
+    // Another limit, and keys that a hold adds to a key.
+    check("login", "a-login");
+    take(&service, "a-job", 1, "30s");
+    assert_eq!(keys(&service, "", 7).len(), hostile.len() + 1 + 50);
+    assert!(keys(&service, "", 1_000).iter().any(|key| key.starts_with("hash ")));
+    assert_eq!(keys(&service, "tenant:1", 1_000).len(), 10);
+    for key in hostile {
+        assert_eq!(keys(&service, key, 1_000), [key], "no pattern matches more");
+    }
+    assert_eq!(keys(&service, "A", 1_000), [""; 0]);
+
+    let unsupported = embedded.get("/v1/keys?limit=free");
+    assert_eq!((unsupported.status, &*unsupported.error_code()), (400, "unsupported"));
+    assert!(unsupported.body.contains("a store without lists of keys"), "{}", unsupported.body);
+    assert_eq!(service.get("/v1/keys?limit=nobody").status, 404);
+
+    let url = format!("http://127.0.0.1:{}", service.address().port());
+    for to in [["--config", file.path()], ["--server", &url]] {
+        let said = sluicegate(&[&["keys", "--limit", "free", "--prefix", "a\n"], &to[..]].concat());
+        assert_eq!((said.status, said.stdout.trim()), (0, r"a\n\u{202e}é"), "{}", said.stderr);
+        let said = sluicegate(&[&["keys", "--limit", "free", "--prefix", "no"], &to[..]].concat());
+        assert_eq!(said.stdout.trim(), "no key has a state");
+    }
+    let said = sluicegate(&["keys", "--limit", "free", "--config", embedded_file.path()]);
+    assert_eq!(said.status, 2, "{}", said.stderr);
+
+    let client = RemoteStore::connect(&url).unwrap();
+    let limit = sluicegate::Limit::new("free", ["fixed_window 9/d as day"]).unwrap();
+    let limiter = Limiter::new(client, limit);
+    let page = limiter.stored_keys("tenant:0", Page::of(1_000).unwrap()).blocking().unwrap();
+    assert_eq!(page.entries().len(), 10);
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
+use sluicegate_testkit::servers::{fresh_prefix, shared};
 
 use crate::support::{Client, File, Reply, Service, binary};
 
@@ -116,6 +117,8 @@ struct Services {
     /// Service with clients.
     with_clients: Service,
     without_store: Service,
+    /// Service whose store lists keys.
+    on_redis: Service,
 }
 
 impl Services {
@@ -136,6 +139,14 @@ impl Services {
                 Service::start(&["--config", file.path()])
             },
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
+            on_redis: {
+                let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
+                let store = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}");
+                let file = File::new("limits.yaml", &format!("{store}{LIMITS}"));
+                let service = Service::start(&["--config", file.path()]);
+                assert_eq!(service.call("check", "demo", "alice", &json!({})).status, 200);
+                service
+            },
         }
     }
 
@@ -179,6 +190,8 @@ impl Services {
                 "/v1/holders" => "/v1/holders?limit=nobody&key=alice",
                 "/v1/bans" if limit == "demo" => "/v1/bans?limit=demo",
                 "/v1/bans" => "/v1/bans?limit=nobody",
+                "/v1/keys" if limit == "demo" => "/v1/keys?limit=demo&prefix=al",
+                "/v1/keys" => "/v1/keys?limit=nobody",
                 path => path,
             };
             let path = path.replace("{limits}", limit).replace("{call}", &format!("{limit}/cart"));
@@ -191,6 +204,7 @@ impl Services {
             "/v1/bans",
             "/v1/charge",
             "/v1/explain",
+            "/v1/keys",
             "/v1/revoke",
             "/v1/holders",
             "/v1/pause",
@@ -208,6 +222,7 @@ impl Services {
             self.local.send("PUT", &path, &[], br#"{"times":2}"#);
         }
         match status {
+            200 if path == "/v1/keys" => call(&self.on_redis, "demo", "alice"),
             200 | 204 => call(&self.local, "demo", "alice"),
             400 if path.starts_with("/v1/auth") => call(&self.local, ",", "alice"),
             400 if ["get", "delete"].contains(&method) => {

@@ -1,6 +1,8 @@
-//! Lists holders and banned keys.
+//! Lists holders, banned keys, and keys.
 
-use sluicegate_core::{BannedKey, Error, Holder, Listing, OpenedLimit as _, Page, Store};
+use sluicegate_core::{
+    BannedKey, Error, Holder, ListedKey, Listing, OpenedLimit as _, Page, Store,
+};
 
 use super::Limiter;
 use crate::ask::Ask;
@@ -17,6 +19,14 @@ impl<S: Store> Limiter<S> {
 
     pub(crate) async fn list_bans(&self, page: Page<'_>) -> Result<Listing<BannedKey>, Error> {
         self.noted(self.inner.opened.bans(page).await)
+    }
+
+    pub(crate) async fn list_keys(
+        &self,
+        prefix: &[u8],
+        page: Page<'_>,
+    ) -> Result<Listing<ListedKey>, Error> {
+        self.noted(self.inner.opened.keys(prefix, page).await)
     }
 
     /// Returns the store's list, and notes a failure of the store.

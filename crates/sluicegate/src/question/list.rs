@@ -1,6 +1,8 @@
-//! Lists of holders and bans, for operators of a service.
+//! Lists of holders, bans and keys, for operators of a service.
 
-use sluicegate_core::{BannedKey, Decision, Error, HoldId, Holder, Listing, Page, Request};
+use sluicegate_core::{
+    BannedKey, Decision, Error, HoldId, Holder, ListedKey, Listing, Page, Request,
+};
 
 use super::{AboutKey, AtOnce, Refines, Target, Verb};
 use crate::ask::Ask;
@@ -38,6 +40,22 @@ impl<T: Target> Verb<T> for ToListBans<'_> {
 
     async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
         target.listing()?.list_bans(self.0).await
+    }
+}
+
+/// A page of the keys with a stored state. The answer is a [`Listing`] of [`ListedKey`]s.
+#[derive(Clone, Debug)]
+pub struct ToListKeys<'k, 'p> {
+    pub(crate) prefix: &'k [u8],
+    pub(crate) page: Page<'p>,
+}
+
+impl<T: Target> Verb<T> for ToListKeys<'_, '_> {
+    type Output = Listing<ListedKey>;
+    type Error = Error;
+
+    async fn later(self, target: &T) -> Result<Self::Output, Self::Error> {
+        target.listing()?.list_keys(self.prefix, self.page).await
     }
 }
 
@@ -89,6 +107,16 @@ impl AboutKey for ToListHolders<'_, '_> {
 }
 
 impl AboutKey for ToListBans<'_> {
+    fn key(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn wants_admission(&self) -> bool {
+        false
+    }
+}
+
+impl AboutKey for ToListKeys<'_, '_> {
     fn key(&self) -> Option<&[u8]> {
         None
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use sluicegate_core::{HoldId, HoldToken, Operation, Page, Receipt, Store};
 
 use super::{
-    Question, ToCancel, ToDecide, ToEnforce, ToListBans, ToListHolders, ToPause, ToPermit, ToRenew,
-    ToReserve, ToRevoke, ToSettle, WithNumbers,
+    Question, ToCancel, ToDecide, ToEnforce, ToListBans, ToListHolders, ToListKeys, ToPause,
+    ToPermit, ToRenew, ToReserve, ToRevoke, ToSettle, WithNumbers,
 };
 use crate::ask::Ask;
 use crate::keyed::Keyed;
@@ -449,6 +449,37 @@ macro_rules! verbs {
         /// - `Invalid` for a page that begins where no page of such a list ended.
         pub fn bans<'p>(&self, page: Page<'p>) -> Question<'_, Self, ToListBans<'p>> {
             Question::new(self, ToListBans(page))
+        }
+
+        /// Lists the keys that have a stored state under the limit and begin with `prefix`, a page at a time.
+        ///
+        /// Pages are like those of [`bans`](Self::bans). A long key is listed as a hash, with the empty prefix alone. Only
+        /// Redis and Valkey have such a list: the embedded store keeps fingerprints of keys.
+        ///
+        /// ```
+        /// use sluicegate::{Limiter, MemoryStore};
+        /// use sluicegate::admin::Page;
+        ///
+        /// let limiter = Limiter::new(MemoryStore::new(), sluicegate::Limit::new("login", ["gcra 1/s"])?);
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// let error = limiter.stored_keys("tenant:", Page::first()).await.unwrap_err();
+        /// assert_eq!(error.to_string(), "limit `login` is in a store without lists of keys");
+        /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        /// Returns an error if the store failed: `on_store_failure` doesn't apply. Also returns:
+        ///
+        /// - [`Unsupported`](crate::error::RequestErrorKind::Unsupported) for several limits that are decided together,
+        ///   and for a store that has no such list,
+        /// - `Invalid` for a page that begins where no page of such a list ended.
+        pub fn stored_keys<'k, 'p>(
+            &self,
+            prefix: &'k (impl AsRef<[u8]> + ?Sized),
+            page: Page<'p>,
+        ) -> Question<'_, Self, ToListKeys<'k, 'p>> {
+            Question::new(self, ToListKeys { prefix: prefix.as_ref(), page })
         }
 
         /// Revokes a hold of a key by the id that [`holders`](Self::holders) shows. It is for operators, who don't have
