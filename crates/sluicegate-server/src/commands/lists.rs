@@ -101,7 +101,8 @@ pub(crate) async fn keys(args: KeysArgs) -> Result<Exit, Failure> {
     let gate = gate(&limit, &to)?;
     let prefix = prefix.unwrap_or_default();
     let page = page(count, after.as_ref())?;
-    let keys = gate.stored_keys(prefix.as_encoded_bytes(), page).await.map_err(|it| failure(&it))?;
+    let keys =
+        gate.stored_keys(prefix.as_encoded_bytes(), page).await.map_err(|it| failure(&it))?;
     tell(&to, &KeyList::new(&limit, &keys), key_lines)
 }
 
