@@ -215,6 +215,9 @@ fn route(path: &str) -> Option<&'static str> {
     if path.starts_with("/v1/auth/") {
         return Some("/v1/auth/{limit}");
     }
+    if path.starts_with("/page/") {
+        return Some("/page/{file}");
+    }
     let (_, below) = path.strip_prefix("/v1/limits/")?.split_once('/')?;
     match below.split('/').next()? {
         "override" => Some("/v1/limits/{limit}/override"),

@@ -49,6 +49,7 @@ type Route = (&'static str, MethodRouter<Arc<Service>>);
 fn routes() -> Vec<Route> {
     let mut routes = vec![
         ("/", get(page::page)),
+        (page::FILES_PATH, get(page::file)),
         metrics_route(),
         ("/v1/acquire", post(acquire::acquire)),
         (forward_auth::BY_FIELDS, any(forward_auth::by_fields)),
@@ -86,9 +87,10 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 19] = [
+const OF_OPERATORS: [&str; 20] = [
     "/",
     "/metrics",
+    page::FILES_PATH,
     "/v1/audit",
     "/v1/ban",
     "/v1/bans",
@@ -262,7 +264,10 @@ mod tests {
             }
         }
         open.sort_unstable();
-        assert_eq!(open, ["/", "/healthz", "/metrics", "/readyz", "/v1/openapi.json"]);
+        assert_eq!(
+            open,
+            ["/", "/healthz", "/metrics", "/page/{file}", "/readyz", "/v1/openapi.json"]
+        );
     }
 
     #[tokio::test]
