@@ -78,6 +78,14 @@ impl Gate {
         }
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn cell(&self) -> &GateCache {
+        &self.cell
+    }
+
     /// Returns the name of the limit; for several, their names joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -134,7 +142,7 @@ impl Gate {
     }
 
     #[inline]
-    fn resolved(&self) -> Guard<Arc<Resolved>> {
+    pub(super) fn resolved(&self) -> Guard<Arc<Resolved>> {
         self.shared.resolved(&self.cell)
     }
 }
