@@ -261,6 +261,7 @@ mod tests {
             ("/v1/check", Some("/v1/check")),
             ("/metrics", Some("/metrics")),
             ("/", Some("/")),
+            ("/page/main.js", Some("/page/{file}")),
             ("/v1/auth/login", Some("/v1/auth/{limit}")),
             ("/v1/authz/login/a/b", Some("/v1/authz/{limit}/{path}")),
             ("/v1/check/x", None),

@@ -39,7 +39,7 @@ fn the_page_the_metrics_and_admin_calls_are_only_on_the_admin_listener() {
     let service = Service::start(&["--admin", FREE, "--metrics", FREE, "--health", FREE]);
     let (mut http, mut admin) = (client(&service, "http"), client(&service, "admin"));
     for path in
-        ["/", "/metrics", "/v1/recent", "/v1/bans?limit=demo", "/v1/holders?limit=demo&key=a"]
+        ["/", "/page/main.js", "/metrics", "/v1/recent", "/v1/bans?limit=demo", "/v1/holders?limit=demo&key=a"]
     {
         let missing = http.get(path).unwrap();
         assert_eq!((missing.status, &*missing.error_code()), (404, "not_found"), "{path}");

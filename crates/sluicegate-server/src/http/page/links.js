@@ -29,6 +29,7 @@ export const limitLink = limit => el("a", { href: address("", { limit }) }, plai
 
 /** Returns a link to a line of the configuration, or its text. */
 export function lineLink(file, number) {
-  if (number === undefined || number === null) return el("span", {}, file ? plain(file) : "");
-  return el("a", { href: address("config", { line: number }) }, `${file ? `${plain(file)}, ` : ""}line ${number}`);
+  const name = file ? plain(file.split("/").at(-1)) : "";
+  if (number === undefined || number === null) return el("span", {}, name);
+  return el("a", { href: address("config", { line: number }) }, `${name ? `${name}, ` : ""}line ${number}`);
 }
