@@ -88,7 +88,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 20] = [
+const OF_OPERATORS: [&str; 21] = [
     "/",
     "/metrics",
     page::FILES_PATH,
