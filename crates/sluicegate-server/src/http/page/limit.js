@@ -39,7 +39,7 @@ export function limitDetails(name) {
     ]);
     if (!node.isConnected) return;
     const facts = el("dl", { class: "facts" },
-      ...fact("Policies", ...policies.map(policy => el("code", {}, plain(policy)))),
+      ...fact("Policies", el("div", { class: "policies" }, ...policies.map(policy => el("code", {}, plain(policy))))),
       ...(entry ? [
         ...fact("Key", el("code", {}, plain(entry.key)), `; a request without it: ${entry.missing_key}`),
         ...(entry.line ? fact("Source", lineLink(entry.file, entry.line)) : []),

@@ -27,7 +27,7 @@ function limitRow(onopen) {
   const tags = el("span", { class: "tags" });
   const policies = el("td", { class: "wide policies" });
   const chartCell = el("td", { class: "chart-place" });
-  const cells = Object.fromEntries(["allowed", "denied", "sum"].map(name => [name, el("td", { class: `number ${name === "sum" ? "mid" : ""}` })]));
+  const cells = Object.fromEntries(["allowed", "denied", "sum"].map(name => [name, el("td", { class: `number ${name === "denied" ? "" : "mid"}` })]));
   const topDenied = el("td", { class: "keys" });
   const topUsed = el("td", { class: "keys wide" });
   const share = el("td", { class: "number mid" });
@@ -104,7 +104,7 @@ export function limitsView(onquery) {
   });
   const form = el("form", { class: "filters", role: "search", "aria-label": "Find limits", oninput: changed, onsubmit: event => event.preventDefault() },
     field("Search", search), field("Sort by", sort), field("Show", show), field("Rows", size));
-  const list = table("Limits", ["limit", ["policies", "wide"], "last 15 min", ["allowed/s", "number"], ["denied/s", "number"],
+  const list = table("Limits", ["limit", ["policies", "wide"], "last 15 min", ["allowed/s", "number mid"], ["denied/s", "number"],
     ["allowed / denied in 15 min", "number mid"], "top denied keys", ["top keys by use", "wide"], ["capacity", "number mid"]], el("tbody", { hidden: true }));
   const rows = list.querySelector("table");
   // The rows are bodies of their own, after the head.
