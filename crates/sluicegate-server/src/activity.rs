@@ -14,5 +14,5 @@ pub(crate) use limits::{Activity, LimitActivity, LimitView};
 pub(crate) use problems::{
     CertificateEnd, DenyingLimit, MainKey, Observed, Problem, StoreFailure, problems,
 };
-pub(crate) use steps::{MOST_STEPS, STEP_SECONDS, Steps};
+pub(crate) use steps::{MOST_STEPS, STEP_SECONDS};
 pub(crate) use totals::{Gauges, Quantiles, Step, Totals};

@@ -176,7 +176,7 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 29] = [
+    const PLAIN: [&str; 31] = [
         "/",
         "/healthz",
         "/metrics",
@@ -188,6 +188,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/cancel",
         "/v1/charge",
         "/v1/check",
+        "/v1/config",
         "/v1/explain",
         "/v1/fleet",
         "/v1/holders",
@@ -204,6 +205,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/resume",
         "/v1/revoke",
         "/v1/settle",
+        "/v1/stream",
         "/v1/take",
         "/v1/unban",
     ];

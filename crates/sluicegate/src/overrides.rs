@@ -213,7 +213,12 @@ impl Overrides {
     /// Returns why the store couldn't be read by the latest query; `None` if it could, or there was none.
     #[must_use]
     pub fn last_error(&self) -> Option<String> {
-        self.registry.overrides_state().failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.registry
+            .overrides_state()
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Returns at most `count` changes of overrides, the newest first, from the one before the place `before`.

@@ -45,11 +45,7 @@ impl Counts {
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         let Self { allowed, denied, shadow_denied } = self;
-        Self {
-            allowed: rate(allowed),
-            denied: rate(denied),
-            shadow_denied: rate(shadow_denied),
-        }
+        Self { allowed: rate(allowed), denied: rate(denied), shadow_denied: rate(shadow_denied) }
     }
 }
 

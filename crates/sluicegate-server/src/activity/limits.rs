@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn ten_thousand_busy_limits_take_less_than_16_megabytes() {
         let activity = Activity::new();
-        let names: Vec<LimitName> = (0..10_001).map(|it| format!("limit-{it}").parse().unwrap()).collect();
+        let names: Vec<LimitName> =
+            (0..10_001).map(|it| format!("limit-{it}").parse().unwrap()).collect();
         activity.limits.write().unwrap().known.extend(names.iter().cloned());
         let counts = Counts { allowed: 1, denied: 1, shadow_denied: 0 };
         let measured = allocation_counter::measure(|| {

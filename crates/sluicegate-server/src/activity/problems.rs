@@ -241,7 +241,8 @@ fn capacity(observed: &Observed) -> Vec<Problem> {
     }
     if observed.are_top_keys_full {
         let text = "More than 1,000 limits are busy, so some have no lists of top keys.";
-        let remedy = "Merge limits that differ only in their keys, or look at the decision log instead.";
+        let remedy =
+            "Merge limits that differ only in their keys, or look at the decision log instead.";
         found.push(problem("top-keys-full", WARNING, text, remedy));
     }
     found
@@ -292,7 +293,8 @@ fn denying(limit: &DenyingLimit) -> Vec<Problem> {
     {
         let share = u128::from(*denials) * 100 / u128::from((*of).max(1));
         let text = format!("Key `{key}` has {share} % of the denials of limit `{name}`.");
-        let remedy = "Ask its owner to slow down, raise the key's numbers with an override, or ban it.";
+        let remedy =
+            "Ask its owner to slow down, raise the key's numbers with an override, or ban it.";
         let found_here = problem(format!("main-key:{name}"), WARNING, text, remedy);
         found.push(Problem { limit: Some(name.clone()), ..found_here });
     }
@@ -337,11 +339,8 @@ mod tests {
 
     #[test]
     fn each_problem_is_one_sentence_with_a_remedy() {
-        let store = StoreFailure {
-            error: "refused".to_owned(),
-            down_ms: Some(7),
-            answers: [0, 1, 2, 0],
-        };
+        let store =
+            StoreFailure { error: "refused".to_owned(), down_ms: Some(7), answers: [0, 1, 2, 0] };
         let found = one(&Observed { store: Some(store), ..Observed::default() });
         assert_eq!(
             found.text,
@@ -355,7 +354,11 @@ mod tests {
             (Observed { keys: Some((98, 100)), ..Observed::default() }, "store-keys", WARNING),
             (Observed { bytes: Some((100, 100)), ..Observed::default() }, "store-bytes", WARNING),
             (Observed { evicted: 1, ..Observed::default() }, "evicts-live-keys", ERROR),
-            (Observed { closed_connections: 1, ..Observed::default() }, "connections-full", WARNING),
+            (
+                Observed { closed_connections: 1, ..Observed::default() },
+                "connections-full",
+                WARNING,
+            ),
             (Observed { waiting: (5, 5), ..Observed::default() }, "waiting-full", WARNING),
             (Observed { are_top_keys_full: true, ..Observed::default() }, "top-keys-full", WARNING),
             (Observed { log_left_out: 1, ..Observed::default() }, "decision-log", ERROR),

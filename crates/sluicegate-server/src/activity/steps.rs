@@ -26,7 +26,9 @@ impl Steps {
             self.0.pop_front();
         }
         let Counts { allowed, denied, shadow_denied } = counts;
-        self.0.push_back([allowed, denied, shadow_denied].map(|it| u32::try_from(it).unwrap_or(u32::MAX)));
+        self.0.push_back(
+            [allowed, denied, shadow_denied].map(|it| u32::try_from(it).unwrap_or(u32::MAX)),
+        );
         if self.0.iter().all(|step| *step == [0; 3]) {
             self.0 = VecDeque::new();
         }
@@ -51,11 +53,7 @@ impl Steps {
 }
 
 fn of([allowed, denied, shadow_denied]: [u32; 3]) -> Counts {
-    Counts {
-        allowed: allowed.into(),
-        denied: denied.into(),
-        shadow_denied: shadow_denied.into(),
-    }
+    Counts { allowed: allowed.into(), denied: denied.into(), shadow_denied: shadow_denied.into() }
 }
 
 #[cfg(test)]

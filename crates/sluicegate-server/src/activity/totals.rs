@@ -68,7 +68,13 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// Takes over the numbers of another second. Returns whether a step has ended.
-    pub(super) fn tick(&mut self, counts: Counts, errors: u64, millis: u64, gauges: Gauges) -> bool {
+    pub(super) fn tick(
+        &mut self,
+        counts: Counts,
+        errors: u64,
+        millis: u64,
+        gauges: Gauges,
+    ) -> bool {
         self.rates = counts.minus(self.counted.0).per_second(millis);
         let failed = Counts { allowed: errors.saturating_sub(self.counted.1), ..Counts::default() };
         self.errors = failed.per_second(millis).allowed;
@@ -128,10 +134,6 @@ impl Totals {
         let (first, last) = (self.durations.front()?, self.durations.back()?);
         let first = first.1.clone().unwrap_or_default();
         Quantiles::of(&last.1.as_ref()?.since(&first))
-    }
-
-    pub(crate) const fn gauges(&self) -> &Gauges {
-        &self.latest
     }
 
     /// Returns by how much [`Gauges::evicted_live`], [`Gauges::log_left_out`] and [`Gauges::closed_connections`] have

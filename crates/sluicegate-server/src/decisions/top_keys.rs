@@ -93,7 +93,7 @@ pub(crate) struct TopKey {
     /// Never too small.
     pub(crate) count: u64,
     /// The part of the count that may be of other keys.
-    at_most_over: u64,
+    pub(crate) at_most_over: u64,
 }
 
 impl TopKeys {
@@ -417,8 +417,7 @@ mod tests {
         let names: Vec<_> = (0..=TopKeys::MOST_LIMITS).map(|number| format!("l{number}")).collect();
         let limits: Vec<_> = names.iter().map(|name| (name.as_str(), "gcra 9/s burst 9")).collect();
         let registry = registry(&top, &limits);
-        let has =
-            |name: &str| top.limits.read().unwrap().lists.iter().any(|(it, _)| &**it == name);
+        let has = |name: &str| top.limits.read().unwrap().lists.iter().any(|(it, _)| &**it == name);
         let check = |name: &str| registry.gate(name).check("a").now().map(drop).unwrap();
         names.iter().for_each(|name| check(name));
         assert!(has("l0") && !has("l1000"), "all others are busy");

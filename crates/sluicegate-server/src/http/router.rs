@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page, query,
-    recent, reserve, settle, status, top,
+    acquire, config, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page,
+    query, recent, reserve, settle, status, stream, top,
 };
 
 /// Returns all routes of the service.
@@ -60,6 +60,7 @@ fn routes() -> Vec<Route> {
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
+        ("/v1/config", get(config::config)),
         ("/v1/explain", post(explain::explain)),
         ("/v1/fleet", get(fleet::fleet)),
         ("/v1/revoke", post(lists::revoke)),
@@ -80,6 +81,7 @@ fn routes() -> Vec<Route> {
         ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/resume", post(decide::resume)),
         ("/v1/settle", post(settle::settle)),
+        ("/v1/stream", get(stream::stream)),
         ("/v1/take", decide::admit(Operation::Take)),
         ("/v1/unban", decide::change(Operation::Unban)),
     ];
@@ -88,7 +90,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 21] = [
+const OF_OPERATORS: [&str; 23] = [
     "/",
     "/metrics",
     page::FILES_PATH,
@@ -96,6 +98,7 @@ const OF_OPERATORS: [&str; 21] = [
     "/v1/ban",
     "/v1/bans",
     "/v1/charge",
+    "/v1/config",
     "/v1/explain",
     "/v1/fleet",
     "/v1/holders",
@@ -109,6 +112,7 @@ const OF_OPERATORS: [&str; 21] = [
     "/v1/reset",
     "/v1/resume",
     "/v1/revoke",
+    "/v1/stream",
     "/v1/unban",
 ];
 
@@ -127,7 +131,7 @@ fn health_routes() -> Vec<Route> {
 /// Adds the layers that all routes of a router share.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
-    const WITH_QUERY: [&str; 7] = [
+    const WITH_QUERY: [&str; 8] = [
         "/v1/audit",
         "/v1/bans",
         "/v1/holders",
@@ -135,6 +139,7 @@ fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
         "/v1/limits/{limit}/overrides",
         top::PATH,
         "/v1/recent",
+        "/v1/stream",
     ];
     /// The calls whose query and body are those of a proxy's client.
     const OF_PROXIES: [&str; 2] = [forward_auth::BY_FIELDS, forward_auth::BY_PREFIX];

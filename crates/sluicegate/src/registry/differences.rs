@@ -73,8 +73,9 @@ fn policies(before: &Limit, after: &Limit) -> Vec<String> {
     for (policy, numbers) in &next {
         match find(&known, policy) {
             None => sentences.push(format!("Limit `{name}`: policy `{numbers}` was added.")),
-            Some(from) if from != numbers.to_string() => sentences
-                .push(format!("Limit `{name}`: policy `{policy}` changed from `{from}` to `{numbers}`.")),
+            Some(from) if from != numbers.to_string() => sentences.push(format!(
+                "Limit `{name}`: policy `{policy}` changed from `{from}` to `{numbers}`."
+            )),
             Some(_) => {}
         }
     }

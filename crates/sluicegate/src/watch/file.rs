@@ -254,8 +254,15 @@ mod tests {
         });
         let (said, _) = watch::channel(WatchStatus::default());
         let is_held = Arc::new(Mutex::new(true));
-        let mut followed =
-            Followed::new(registry, path, ConfigCaps::default(), adjust, said, Reloads::default(), is_held);
+        let mut followed = Followed::new(
+            registry,
+            path,
+            ConfigCaps::default(),
+            adjust,
+            said,
+            Reloads::default(),
+            is_held,
+        );
         // New content counts once it was seen twice.
         assert_eq!((followed.look(), followed.look()), (Next::LookAgain, Next::Rest));
         assert_eq!(reads.load(Ordering::SeqCst), 0);

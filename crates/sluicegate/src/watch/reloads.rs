@@ -42,7 +42,11 @@ impl Reloads {
     const MOST: usize = 50;
 
     /// Adds a reload. With a text, it is in force from now on.
-    pub(super) fn add(&self, outcome: Result<Arc<Changes>, Arc<WatchError>>, text: Option<&Arc<[u8]>>) {
+    pub(super) fn add(
+        &self,
+        outcome: Result<Arc<Changes>, Arc<WatchError>>,
+        text: Option<&Arc<[u8]>>,
+    ) {
         let mut state = self.state();
         if state.latest.len() >= Self::MOST {
             state.latest.pop_back();
