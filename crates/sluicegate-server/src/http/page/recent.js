@@ -103,7 +103,10 @@ export function recentView(onquery) {
   const scrolled = () => set("scroll", !node.hidden && node.isConnected && (window.scrollY > 120 || list.scrollTop > 0))();
   addEventListener("scroll", scrolled, { passive: true });
 
-  const filters = () => Object.fromEntries(FILTERS.map(name => [name, inputs[name].value]));
+  /** The filters of the address. A field loses the line breaks of a key, so the address counts until the field is changed. */
+  let given = {};
+  const valueOf = name => (given[name]?.replace(/[\r\n]/g, "") === inputs[name].value ? given[name] : inputs[name].value);
+  const filters = () => Object.fromEntries(FILTERS.map(name => [name, valueOf(name)]));
 
   async function download() {
     problem.textContent = "";
@@ -121,8 +124,12 @@ export function recentView(onquery) {
     node,
     query: filters,
     show(parameters) {
-      for (const name of FILTERS) if (name in parameters) inputs[name].value = parameters[name];
-      if (FILTERS.some(name => name in parameters)) decisions.clear();
+      // An address without filters leaves those of the fields.
+      if (FILTERS.some(name => name in parameters)) {
+        given = parameters;
+        for (const name of FILTERS) inputs[name].value = parameters[name] ?? "";
+        decisions.clear();
+      }
       render();
     },
     clear() {

@@ -159,10 +159,10 @@ fn hostile_keys_are_visible_text_everywhere() {
     let browser = &mut site.browser;
     browser.wait_for(".denied-now tbody tr", "⟨U+202E⟩");
     browser.wait_for("tbody .keys", "<img");
-    browser.open(&format!("http://{}/#/decisions", site.service.address()));
-    browser.wait_for("tbody tr", "⟨U+202E⟩");
-    browser.fill_field("main", "Key", HOSTILE);
-    browser.wait_for("tbody tr", "4×");
+    browser.open(&format!("http://{}/{}", site.service.address(), key_view("login", HOSTILE)));
+    browser.click(".drawer", "all its decisions");
+    browser.wait_for(".view:not([hidden]) tbody tr", "⟨U+202E⟩");
+    browser.wait_for(".view:not([hidden]) tbody tr", "4×");
     let (name, _) = browser.downloaded(|browser| browser.click(".head", "Export"));
     assert!(name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter)), "{name}");
     browser.open(&format!("http://{}/{}", site.service.address(), key_view("login", HOSTILE)));

@@ -31,7 +31,7 @@ fn problems_lead_the_page_with_their_remedy_and_go_when_they_are_solved() {
     site.browser.wait_for("#limits-place", "5 limits");
     assert_eq!(site.browser.text(".problems"), "");
     site.file.replace(&LIMITS.replace("gcra 5/h", "gcra 5/fortnight"));
-    site.browser.wait_for(".problems li.error", "limits.yaml");
+    site.browser.wait_for(".problems li.error", "refused");
     assert_eq!(site.browser.eval("document.querySelector('main section:not([hidden])').getAttribute('aria-label')"), "Problems");
     site.browser.wait("the title", "document.title.startsWith('1 problem')");
     site.browser.click(".problems", "Details");
@@ -169,7 +169,6 @@ fn the_configuration_has_its_file_its_history_and_the_fleet() {
     site.browser.wait_for(".line.marked", "api:");
     site.browser.wait_for("main", "1 process, one configuration");
     site.file.replace(&LIMITS.replace("gcra 5/h", "gcra 6/h"));
-    site.browser.wait_for(".problems, .reloads, #main", "Configuration");
     sluicegate_testkit::wait::until_seldom("the reload", || {
         let of = site.service.get("/v1/config").json();
         of["text"].as_str().is_some_and(|text| text.contains("gcra 6/h")).then_some(()).ok_or(of)
