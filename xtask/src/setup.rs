@@ -33,9 +33,9 @@ const HAPROXY_LIBRARIES: [&str; 2] = ["liblua5.3-0", "libopentracing-c-wrapper0"
 /// Makes sure there is a server, and tries to get a recent Valkey too.
 pub(crate) fn setup() -> Result<()> {
     // The command was given explicitly, so try again what failed before.
-    for what in [
-        VALKEY, FAKETIME, CHROMIUM, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK, REDIS_PY,
-    ] {
+    for what in
+        [VALKEY, FAKETIME, CHROMIUM, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK, REDIS_PY]
+    {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()?;

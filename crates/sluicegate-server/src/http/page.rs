@@ -118,7 +118,9 @@ mod tests {
         let first = page(HeaderMap::new()).await;
         assert_eq!(first.status(), StatusCode::OK);
         let tag = first.headers()[ETAG].clone();
-        for known in [tag.to_str().unwrap().to_owned(), format!("\"x\", W/{}", tag.to_str().unwrap())] {
+        for known in
+            [tag.to_str().unwrap().to_owned(), format!("\"x\", W/{}", tag.to_str().unwrap())]
+        {
             let mut head = HeaderMap::new();
             head.insert(IF_NONE_MATCH, known.parse().unwrap());
             assert_eq!(page(head).await.status(), StatusCode::NOT_MODIFIED, "{known}");

@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, config, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page,
-    query, recent, reserve, settle, status, stream, top,
+    acquire, config, decide, explain, fleet, forward_auth, lists, message, openapi, overrides,
+    page, query, recent, reserve, settle, status, stream, top,
 };
 
 /// Returns all routes of the service.

@@ -21,7 +21,8 @@ limits:
 "#;
 
 /// Text that must never become an element, move other text, or be invisible.
-const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{202e}txt.exe\n\u{200b}\"'&<script>alert(2)</script>";
+const HOSTILE: &str =
+    "<img src=x onerror=alert(1)>\u{202e}txt.exe\n\u{200b}\"'&<script>alert(2)</script>";
 
 /// Requests that fail in ordinary use: most keys have no override, and most limits no bans.
 const MAY_FAIL: [&str; 2] = ["/override", "/v1/bans"];

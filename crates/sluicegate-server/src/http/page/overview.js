@@ -1,6 +1,6 @@
 /** What is wrong now, the figures of the service, and the keys that are denied. */
 
-import { el, fill, setAttribute, setText } from "./dom.js";
+import { button, el, fill, setAttribute, setText } from "./dom.js";
 import { STEPS, line } from "./chart.js";
 import { bytes, count, keyName, micros, percent, plain, plural, rate, span } from "./text.js";
 import { grouped } from "./decisions.js";
@@ -67,17 +67,32 @@ function problemRow() {
   };
 }
 
+/** More problems than these are shown on demand, so that the figures stay in sight. */
+const PROBLEMS = 4;
+
 /** The list of problems, which every view begins with. It is announced when a problem comes, not each second. */
 export function problemList() {
   const list = el("ul", { class: "problems" });
   const said = el("p", { class: "hidden", "aria-live": "assertive" });
-  const node = el("section", { "aria-label": "Problems", hidden: true }, said, list);
+  let isWhole = false;
+  let newest = [];
+  const all = button("", () => {
+    isWhole = !isWhole;
+    show();
+  }, { class: "plain" });
+  const node = el("section", { "aria-label": "Problems", hidden: true }, said, list, all);
   let known = "";
+  function show() {
+    fill(list, isWhole ? newest : newest.slice(0, PROBLEMS), problem => problem.id, problemRow);
+    all.hidden = newest.length <= PROBLEMS;
+    setText(all, isWhole ? "Show only the worst" : `Show all ${plural(newest.length, "problem")}`);
+  }
   return {
     node,
     update(problems) {
       node.hidden = problems.length === 0;
-      fill(list, problems, problem => problem.id, problemRow);
+      newest = problems;
+      show();
       const ids = problems.map(problem => problem.id).join("\n");
       if (ids === known) return;
       const fresh = problems.filter(problem => !known.split("\n").includes(problem.id));

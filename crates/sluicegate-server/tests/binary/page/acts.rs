@@ -43,7 +43,8 @@ fn a_ban_is_reached_confirmed_and_undone_by_the_keyboard_alone() {
     browser.eval("document.getElementById('drawer-title').focus()");
     browser.press("Escape");
     browser.wait("the drawer is closed", "document.getElementById('drawer').hidden");
-    browser.wait("the focus is on the link again", "document.activeElement.innerText === 'mallory'");
+    browser
+        .wait("the focus is on the link again", "document.activeElement.innerText === 'mallory'");
     site.browser.finish();
 }
 
@@ -57,7 +58,10 @@ fn a_pause_a_refund_and_a_reset_say_what_they_do() {
     browser.click(".drawer", "Pause…");
     browser.fill_field("#dialog", "For", "10min");
     browser.fill_field("#dialog", "Pause", "tokens");
-    browser.wait_for("#dialog .sentence", "the policy tokens counts are denied for acme under llm until 10min");
+    browser.wait_for(
+        "#dialog .sentence",
+        "the policy tokens counts are denied for acme under llm until 10min",
+    );
     browser.click("#dialog", "Pause");
     browser.wait_for(".verdict", "Paused (tokens)");
     browser.click(".notice", "Undo");
@@ -91,7 +95,10 @@ fn an_override_of_a_key_and_of_a_limit_is_set_and_undone() {
     browser.click(".drawer", "Override…");
     browser.fill_field("#dialog", "Factor", "10");
     browser.fill_field("#dialog", "Note for colleagues", "launch <b>day</b>");
-    browser.wait_for("#dialog .sentence", "the key mallory of login: 10 times the numbers of the file, for 2h");
+    browser.wait_for(
+        "#dialog .sentence",
+        "the key mallory of login: 10 times the numbers of the file, for 2h",
+    );
     browser.click("#dialog", "Set the override");
     browser.wait_for(".bars", "of 50 used");
     browser.wait_for(".drawer", "“launch <b>day</b>”");
@@ -123,7 +130,10 @@ fn a_simulation_shows_who_would_be_denied_and_becomes_an_override() {
     site.check("login", "alice", 4);
     site.open("#/what-if?limit=login");
     let browser = &mut site.browser;
-    browser.wait("the policies in force", "document.querySelector('.what-if textarea').value === 'gcra 5/h'");
+    browser.wait(
+        "the policies in force",
+        "document.querySelector('.what-if textarea').value === 'gcra 5/h'",
+    );
     browser.may_fail("/v1/simulate");
     browser.fill_field(".what-if", "Policies, one a line", "gcra 2/fortnight");
     browser.click(".what-if", "Simulate");
@@ -132,7 +142,10 @@ fn a_simulation_shows_who_would_be_denied_and_becomes_an_override() {
     browser.click(".what-if", "Simulate");
     browser.wait_for(".report", "alice");
     browser.wait_for(".report", "2 newly");
-    assert_eq!(site.service.call("peek", "login", "alice", &json!({})).json()["policies"][0]["remaining"], 1);
+    assert_eq!(
+        site.service.call("peek", "login", "alice", &json!({})).json()["policies"][0]["remaining"],
+        1
+    );
     browser.click("main", "Apply as override");
     browser.wait_for("#dialog .sentence", "every key of login has gcra 2/h");
     browser.click("#dialog", "Set the override");
@@ -155,16 +168,20 @@ fn hostile_keys_are_visible_text_everywhere() {
     let hex = site.service.post("/v1/check", br#"{"limit":"api","key":"."}"#);
     assert_eq!(hex.status, 200);
     site.open("");
-    let escaped = "<img src=x onerror=alert(1)>⟨U+202E⟩txt.exe⟨U+000A⟩⟨U+200B⟩\"'&<script>alert(2)</script>";
+    let escaped =
+        "<img src=x onerror=alert(1)>⟨U+202E⟩txt.exe⟨U+000A⟩⟨U+200B⟩\"'&<script>alert(2)</script>";
     let browser = &mut site.browser;
     browser.wait_for(".denied-now tbody tr", "⟨U+202E⟩");
     browser.wait_for("tbody .keys", "<img");
     browser.open(&format!("http://{}/{}", site.service.address(), key_view("login", HOSTILE)));
     browser.click(".drawer", "all its decisions");
-    browser.wait_for(".view:not([hidden]) tbody tr", "⟨U+202E⟩");
+    browser.wait_for(".view:not([hidden]) tbody tr", "<img src=x");
     browser.wait_for(".view:not([hidden]) tbody tr", "4×");
     let (name, _) = browser.downloaded(|browser| browser.click(".head", "Export"));
-    assert!(name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter)), "{name}");
+    assert!(
+        name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-.".contains(letter)),
+        "{name}"
+    );
     browser.open(&format!("http://{}/{}", site.service.address(), key_view("login", HOSTILE)));
     browser.wait_for("#drawer-title", escaped);
     browser.wait_for(".verdict", "Denied");

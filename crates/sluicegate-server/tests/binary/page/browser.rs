@@ -36,9 +36,15 @@ impl Browser {
         let folder = tempfile::tempdir().unwrap();
         // The protocol's pipe has the descriptors 3 and 4, which only a shell can give without unsafe code.
         let mut command = Command::new("sh");
-        command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"]).arg(program);
+        command
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
+            .arg(program);
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
-        command.args(["--no-first-run", "--disable-background-networking", "--remote-debugging-pipe"]);
+        command.args([
+            "--no-first-run",
+            "--disable-background-networking",
+            "--remote-debugging-pipe",
+        ]);
         command.arg(format!("--user-data-dir={}", folder.path().join("profile").display()));
         command.arg("about:blank");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -119,7 +125,8 @@ impl Browser {
     }
 
     pub(super) fn resize(&mut self, width: u32, height: u32) {
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
@@ -259,7 +266,8 @@ impl Browser {
         until_seldom("the file", || {
             // Chromium renames the file when it is complete.
             let mut entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
-            let done = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
+            let done =
+                entries.find(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
             let done = done.ok_or("no file")?;
             let text = std::fs::read_to_string(done.path()).map_err(|_| "no text")?;
             Ok::<_, &str>((done.file_name().into_string().unwrap(), text))

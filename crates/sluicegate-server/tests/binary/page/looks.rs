@@ -19,7 +19,8 @@ fn no_view_is_wider_than_the_window() {
             if view.contains("limit=login") && view.starts_with("#/?") {
                 site.browser.wait_for(".limit-details", "Most denied keys");
             }
-            let over = "document.scrollingElement.scrollWidth - document.documentElement.clientWidth";
+            let over =
+                "document.scrollingElement.scrollWidth - document.documentElement.clientWidth";
             assert_eq!(site.browser.eval(over), 0, "{view} at {width}");
         }
     }
@@ -57,7 +58,9 @@ fn both_schemes_have_contrast() {
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
         site.browser.prefer("prefers-color-scheme", scheme);
-        for view in VIEWS.iter().map(|view| (*view).to_owned()).chain([key_view("login", "mallory")]) {
+        for view in
+            VIEWS.iter().map(|view| (*view).to_owned()).chain([key_view("login", "mallory")])
+        {
             site.open(&view);
             if view.contains("key") {
                 site.browser.wait_for(".verdict", "Denied");
@@ -86,11 +89,27 @@ fn a_screen_reader_gets_landmarks_and_a_name_for_everything() {
         for role in ["banner", "navigation", "main", "heading"] {
             assert!(nodes.iter().any(|(each, _)| each == role), "{view}: no {role}");
         }
-        let with_names = ["button", "link", "textbox", "searchbox", "combobox", "checkbox", "image", "dialog", "table", "region"];
+        let with_names = [
+            "button",
+            "link",
+            "textbox",
+            "searchbox",
+            "combobox",
+            "checkbox",
+            "image",
+            "dialog",
+            "table",
+            "region",
+        ];
         for (role, name) in &nodes {
-            assert!(!with_names.contains(&role.as_str()) || !name.trim().is_empty(), "{view}: a {role} has no name");
+            assert!(
+                !with_names.contains(&role.as_str()) || !name.trim().is_empty(),
+                "{view}: a {role} has no name"
+            );
         }
-        let headings = site.browser.eval("[...document.querySelectorAll('h1')].filter(node => node.checkVisibility()).length");
+        let headings = site.browser.eval(
+            "[...document.querySelectorAll('h1')].filter(node => node.checkVisibility()).length",
+        );
         assert_eq!(headings, 1, "{view}");
     }
     // Only problems are announced without a question.

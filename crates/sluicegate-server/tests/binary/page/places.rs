@@ -14,7 +14,8 @@ fn files_are_small_and_loaded_only_from_the_service() {
     assert_eq!(page.field("cache-control"), Some("no-cache"));
     assert!(!page.body.contains("style=") && !page.body.contains("onclick"));
     let mut size = page.body.len();
-    let mut found = vec!["page/main.js".to_owned(), "page/page.css".to_owned(), "page/parts.css".to_owned()];
+    let mut found =
+        vec!["page/main.js".to_owned(), "page/page.css".to_owned(), "page/parts.css".to_owned()];
     let mut next = 0;
     while let Some(path) = found.get(next).cloned() {
         next += 1;
@@ -45,7 +46,16 @@ fn below_a_path_of_nginx_the_page_asks_for_its_token_and_forgets_it() {
     let mut site = Site::start_with(LIMITS, &["--admin-token", "s3cret"], 1024, 800);
     site.check("login", "mallory", 9);
     let upstream = site.service.address();
-    let words = ["-p", "./", "-c", "nginx.conf", "-e", "stderr", "-g", "daemon off; master_process off; pid nginx.pid;"];
+    let words = [
+        "-p",
+        "./",
+        "-c",
+        "nginx.conf",
+        "-e",
+        "stderr",
+        "-g",
+        "daemon off; master_process off; pid nginx.pid;",
+    ];
     let proxy = WebProxy::start("nginx", &words, |address| {
         let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let folders: String = kinds.map(|kind| format!("{kind}_temp_path {kind};\n")).concat();
@@ -72,13 +82,17 @@ fn below_a_path_of_nginx_the_page_asks_for_its_token_and_forgets_it() {
     browser.click(".denied-now", "mallory");
     browser.wait_for(".verdict", "Denied");
     browser.click(".state", "forget");
-    browser.wait("the question again", "document.querySelector('#dialog[open] input[type=password]')");
+    browser
+        .wait("the question again", "document.querySelector('#dialog[open] input[type=password]')");
     assert_eq!(browser.eval("Object.keys(sessionStorage).length"), 0);
     // Whoever declines is asked again only on demand.
     browser.press("Escape");
     browser.wait_for("#stale", "Try again");
     browser.click("#stale", "Try again");
-    browser.wait("the question on demand", "document.querySelector('#dialog[open] input[type=password]')");
+    browser.wait(
+        "the question on demand",
+        "document.querySelector('#dialog[open] input[type=password]')",
+    );
     site.browser.finish();
 }
 
@@ -100,7 +114,10 @@ fn after_a_restart_the_page_says_that_it_is_stale_and_comes_back_by_itself() {
     site.browser.wait_for("#live", "live");
     site.browser.wait("no warning", "document.getElementById('stale').hidden");
     // The new process has no decision yet, and numbers its own from the start.
-    site.browser.wait("the old ones are gone", "!document.querySelector('.denied-now tbody').innerText.includes('mallory')");
+    site.browser.wait(
+        "the old ones are gone",
+        "!document.querySelector('.denied-now tbody').innerText.includes('mallory')",
+    );
     for _ in 0..9 {
         again.call("check", "login", "trudy", &serde_json::json!({}));
     }

@@ -14,7 +14,16 @@ fn the_first_view_says_who_is_denied_by_what_and_how_the_service_is() {
     let row = browser.text(".denied-now tbody tr");
     assert!(row.contains("login") && row.contains("gcra") && row.contains("4×"), "{row}");
     assert!(row.contains("passes in"), "{row}");
-    for figure in ["Requests", "Denied", "Decision", "Store call", "Store", "Keys", "Leased units", "Processes"] {
+    for figure in [
+        "Requests",
+        "Denied",
+        "Decision",
+        "Store call",
+        "Store",
+        "Keys",
+        "Leased units",
+        "Processes",
+    ] {
         browser.wait_for(".figure dt", figure);
     }
     browser.wait_for(".figure", "up");
@@ -32,7 +41,12 @@ fn problems_lead_the_page_with_their_remedy_and_go_when_they_are_solved() {
     assert_eq!(site.browser.text(".problems"), "");
     site.file.replace(&LIMITS.replace("gcra 5/h", "gcra 5/fortnight"));
     site.browser.wait_for(".problems li.error", "refused");
-    assert_eq!(site.browser.eval("document.querySelector('main section:not([hidden])').getAttribute('aria-label')"), "Problems");
+    assert_eq!(
+        site.browser.eval(
+            "document.querySelector('main section:not([hidden])').getAttribute('aria-label')"
+        ),
+        "Problems"
+    );
     site.browser.wait("the title", "document.title.startsWith('1 problem')");
     site.browser.click(".problems", "Details");
     site.browser.wait_for(".problems pre", "^");
@@ -70,14 +84,18 @@ fn a_row_of_a_limit_has_its_counts_its_keys_and_its_chart_and_opens() {
 /// The page asks for a window, so its size doesn't depend on the number of limits.
 #[test]
 fn ten_thousand_limits_have_a_window() {
-    let limits: String =
-        (0..10_000).map(|index| format!("  limit-{index:05}: {{policies: [gcra 5/h]}}\n")).collect();
+    let limits: String = (0..10_000)
+        .map(|index| format!("  limit-{index:05}: {{policies: [gcra 5/h]}}\n"))
+        .collect();
     let mut site = Site::start_with(&format!("limits:\n{limits}"), &[], 1600, 1000);
     site.check("limit-04711", "mallory", 9);
     site.open("");
     let browser = &mut site.browser;
     browser.wait_for("#limits-place", "1 to 50 of 10,000 limits");
-    browser.wait("the denied one is first", "document.querySelector('tbody th button')?.innerText === 'limit-04711'");
+    browser.wait(
+        "the denied one is first",
+        "document.querySelector('tbody th button')?.innerText === 'limit-04711'",
+    );
     assert_eq!(browser.eval("document.querySelectorAll('tbody th button').length"), 50);
     let nodes = browser.eval("document.querySelectorAll('*').length").as_u64().unwrap();
     assert!(nodes < 3000, "{nodes} elements");
@@ -157,8 +175,13 @@ fn decisions_are_filtered_grouped_and_stand_still_for_a_reader() {
     site.browser.wait_for("tbody tr", "login mallory");
     let (name, text) = site.browser.downloaded(|browser| browser.click(".head", "Export"));
     assert_eq!(name, "decisions-login.jsonl");
-    let rows: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(rows.len() == 4 && rows.iter().all(|row| row["key"] == "mallory" && row["allowed"] == false), "{text}");
+    let rows: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        rows.len() == 4
+            && rows.iter().all(|row| row["key"] == "mallory" && row["allowed"] == false),
+        "{text}"
+    );
     site.browser.finish();
 }
 
