@@ -1,4 +1,4 @@
-//! What an operator does on the page.
+//! Tests the actions of an operator on the page.
 
 use serde_json::json;
 

@@ -20,7 +20,7 @@ pub(super) struct Browser {
     answers: Receiver<Value>,
     last_id: u64,
     session: Option<String>,
-    /// What the page did that it must not do: errors, exceptions, dialogs.
+    /// Errors, exceptions and dialogs of the page.
     complaints: Vec<String>,
     /// The requests that may fail, as the ends of their addresses.
     may_fail: Vec<&'static str>,

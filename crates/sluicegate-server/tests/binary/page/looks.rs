@@ -1,4 +1,4 @@
-//! How the page looks and sounds.
+//! Tests the layout, the colors and the accessible names of the page.
 
 use super::{Site, key_view};
 
@@ -112,7 +112,7 @@ fn a_screen_reader_gets_landmarks_and_a_name_for_everything() {
         );
         assert_eq!(headings, 1, "{view}");
     }
-    // Only problems are announced without a question.
+    // Only problems interrupt a screen reader.
     let live = "[...document.querySelectorAll('[aria-live=assertive], [role=alert]')].map(node => node.className || node.id).filter(name => !/problem|stale|hidden/.test(name)).length";
     assert_eq!(site.browser.eval(live), 0);
     site.browser.finish();

@@ -1,4 +1,4 @@
-//! Where the page is served from: files, proxies, tokens, restarts.
+//! Tests the files of the page, and the page behind a proxy, with a token and after a restart.
 
 use sluicegate_testkit::servers::WebProxy;
 
@@ -85,7 +85,7 @@ fn below_a_path_of_nginx_the_page_asks_for_its_token_and_forgets_it() {
     browser
         .wait("the question again", "document.querySelector('#dialog[open] input[type=password]')");
     assert_eq!(browser.eval("Object.keys(sessionStorage).length"), 0);
-    // Whoever declines is asked again only on demand.
+    // After Escape, only the button opens the dialog again.
     browser.press("Escape");
     browser.wait_for("#stale", "Try again");
     browser.click("#stale", "Try again");

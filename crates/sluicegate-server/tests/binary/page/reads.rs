@@ -1,4 +1,4 @@
-//! What the page shows.
+//! Tests the content of the page.
 
 use serde_json::json;
 
