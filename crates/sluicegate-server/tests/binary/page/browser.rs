@@ -82,6 +82,7 @@ impl Browser {
     }
 
     /// Calls a method of the protocol, and returns its result.
+    #[expect(clippy::needless_pass_by_value, reason = "callers build the value in place")]
     #[track_caller]
     pub(super) fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last_id += 1;
