@@ -33,10 +33,16 @@ export function open({ title, content, verb, danger, submit }) {
     el("h2", { id: "dialog-title" }, title), ...content, problem,
     el("p", { class: "buttons" }, confirm, button("Cancel", () => box.close())));
     box.replaceChildren(form);
-    box.addEventListener("close", () => {
-      box.replaceChildren();
+    // The event comes later than the end, when the next dialog may be open already.
+    const closed = () => {
+      if (box.firstChild === form) {
+        if (box.open) return;
+        box.replaceChildren();
+      }
+      box.removeEventListener("close", closed);
       resolve(result);
-    }, { once: true });
+    };
+    box.addEventListener("close", closed);
     box.showModal();
     (form.querySelector("input, select, textarea") ?? confirm).focus();
   });
