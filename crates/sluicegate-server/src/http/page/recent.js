@@ -103,9 +103,9 @@ export function recentView(onquery) {
   const scrolled = () => set("scroll", !node.hidden && node.isConnected && (window.scrollY > 120 || list.scrollTop > 0))();
   addEventListener("scroll", scrolled, { passive: true });
 
-  /** The filters of the address. A field loses the line breaks of a key, so the address counts until the field is changed. */
+  /** The filters of the address. A field shows them with odd characters visible, and they count until it is changed. */
   let given = {};
-  const valueOf = name => (given[name]?.replace(/[\r\n]/g, "") === inputs[name].value ? given[name] : inputs[name].value);
+  const valueOf = name => (given[name] && plain(given[name]) === inputs[name].value ? given[name] : inputs[name].value);
   const filters = () => Object.fromEntries(FILTERS.map(name => [name, valueOf(name)]));
 
   async function download() {
@@ -127,7 +127,7 @@ export function recentView(onquery) {
       // An address without filters leaves those of the fields.
       if (FILTERS.some(name => name in parameters)) {
         given = parameters;
-        for (const name of FILTERS) inputs[name].value = parameters[name] ?? "";
+        for (const name of FILTERS) inputs[name].value = parameters[name] ? plain(parameters[name]) : "";
         decisions.clear();
       }
       render();
