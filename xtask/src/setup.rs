@@ -24,6 +24,7 @@ const ENVOY: &str = "envoy";
 const HAPROXY: &str = "haproxy";
 const CADDY: &str = "caddy";
 const TRAEFIK: &str = "traefik";
+const CHROMIUM: &str = "chromium";
 const REDIS_PY: &str = "redis-py";
 
 /// The libraries that Debian's HAProxy needs, and a minimal system lacks.
@@ -32,7 +33,9 @@ const HAPROXY_LIBRARIES: [&str; 2] = ["liblua5.3-0", "libopentracing-c-wrapper0"
 /// Makes sure there is a server, and tries to get a recent Valkey too.
 pub(crate) fn setup() -> Result<()> {
     // The command was given explicitly, so try again what failed before.
-    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK, REDIS_PY] {
+    for what in
+        [VALKEY, FAKETIME, CHROMIUM, PROMTOOL, NGINX, HAPROXY, ENVOY, CADDY, TRAEFIK, REDIS_PY]
+    {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()?;
@@ -66,6 +69,7 @@ pub(crate) fn ensure_servers() -> Result<()> {
     }
     ensure_valkey();
     ensure_faketime();
+    ensure_chromium();
     ensure_unpacked("prometheus", PROMTOOL, &[]);
     ensure_unpacked("nginx", NGINX, &[]);
     ensure_unpacked("haproxy", HAPROXY, &HAPROXY_LIBRARIES);
@@ -115,6 +119,13 @@ fn ensure_faketime() {
         say(&format!("NOT TESTED with servers whose clock is wrong: no faketime: {error:#}"));
         // Best effort, as above.
         drop(fs::write(given_up(FAKETIME), "remove this file to try again\n"));
+    }
+}
+
+/// Installs the browser that the tests of the service's page drive. Its package starts no service.
+fn ensure_chromium() {
+    if find_program(CHROMIUM).is_none() {
+        ensure_fetched(CHROMIUM, || install_program(CHROMIUM));
     }
 }
 

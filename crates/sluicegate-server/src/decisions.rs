@@ -13,6 +13,7 @@ mod top_keys;
 pub(crate) use debug_lines::DebugLines;
 pub(crate) use log::{DecisionLog, DecisionLogArg};
 pub(crate) use recent::{Filter, Outcome, Recent};
+pub(crate) use row::shares;
 #[cfg(feature = "envoy")]
 pub(crate) use row::shown;
-pub(crate) use top_keys::TopKeys;
+pub(crate) use top_keys::{FewKeys, TopKey, TopKeys};

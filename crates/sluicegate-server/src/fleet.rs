@@ -171,7 +171,7 @@ impl Fleet {
 }
 
 /// Returns the units that the store has granted ahead, and that aren't spent.
-fn leased_units(registry: &Registry) -> u64 {
+pub(crate) fn leased_units(registry: &Registry) -> u64 {
     let measures = registry.store().measures();
     let of = |name: &str| {
         let named = measures.iter().filter(|measure| measure.name() == name);

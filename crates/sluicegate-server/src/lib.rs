@@ -5,6 +5,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod activity;
 mod cli;
 mod commands;
 mod cost;

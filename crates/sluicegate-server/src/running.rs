@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use sluicegate::config::{RegistryBuilder, ServiceConfig, Watch};
+use sluicegate::config::{RegistryBuilder, ServiceConfig, StoreUrl, Watch};
 use sluicegate::store::Store as _;
 use sluicegate::{Config, Registry};
 use tokio::sync::watch::Sender;
 use tokio::time::MissedTickBehavior;
 
+use crate::http::observing;
 use crate::http::{Bounds, Readiness, Secrets, Service, Turns, Waiting};
 use crate::listening::{Opened, most_per_listener, states};
 use crate::output::{Exit, Failure, complain};
@@ -69,6 +70,12 @@ impl Running {
         let of_fleet = Arc::clone(&service);
         tokio::spawn(async move { of_fleet.fleet.take_part().await });
         tokio::spawn(sweep(service.registry.clone()));
+        service.overview.set_store_kind(match config.store {
+            StoreUrl::Memory => "memory",
+            StoreUrl::Redis(_) => "redis",
+            _ => "other",
+        });
+        tokio::spawn(observing::observe(Arc::clone(&service)));
         tokio::spawn(supervisor::feed_watchdog());
         tokio::spawn(Arc::clone(&service.top_keys).sweep());
         let signals = StopSignals::new().map_err(|error| no_signals(&error))?;

@@ -74,6 +74,9 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
     let service = Arc::clone(&running.service);
+    if let Some(log) = &log {
+        service.overview.set_log(Arc::clone(log));
+    }
     let hangup = signal(SignalKind::hangup()).map_err(|error| no_signals(&error))?;
     tokio::spawn(reload(hangup, service.watch.clone()));
     if service.access.is_open() {

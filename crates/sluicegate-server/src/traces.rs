@@ -176,7 +176,7 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 30] = [
+    const PLAIN: [&str; 32] = [
         "/",
         "/healthz",
         "/metrics",
@@ -188,6 +188,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/cancel",
         "/v1/charge",
         "/v1/check",
+        "/v1/config",
         "/v1/explain",
         "/v1/fleet",
         "/v1/holders",
@@ -205,6 +206,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/resume",
         "/v1/revoke",
         "/v1/settle",
+        "/v1/stream",
         "/v1/take",
         "/v1/unban",
     ];
@@ -216,6 +218,9 @@ fn route(path: &str) -> Option<&'static str> {
     }
     if path.starts_with("/v1/auth/") {
         return Some("/v1/auth/{limit}");
+    }
+    if path.starts_with("/page/") {
+        return Some("/page/{file}");
     }
     let (_, below) = path.strip_prefix("/v1/limits/")?.split_once('/')?;
     match below.split('/').next()? {
@@ -259,6 +264,7 @@ mod tests {
             ("/v1/check", Some("/v1/check")),
             ("/metrics", Some("/metrics")),
             ("/", Some("/")),
+            ("/page/main.js", Some("/page/{file}")),
             ("/v1/auth/login", Some("/v1/auth/{limit}")),
             ("/v1/authz/login/a/b", Some("/v1/authz/{limit}/{path}")),
             ("/v1/check/x", None),

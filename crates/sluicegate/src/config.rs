@@ -87,4 +87,4 @@ pub use crate::config_file::{
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;
 #[cfg(feature = "watch")]
-pub use crate::watch::{Watch, WatchOptions, WatchStatus};
+pub use crate::watch::{Reload, Watch, WatchOptions, WatchStatus};

@@ -210,6 +210,17 @@ impl Overrides {
         self.mirror().len()
     }
 
+    /// Returns why the store couldn't be read by the latest query; `None` if it could, or there was none.
+    #[must_use]
+    pub fn last_error(&self) -> Option<String> {
+        self.registry
+            .overrides_state()
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     /// Returns at most `count` changes of overrides, the newest first, from the one before the place `before`.
     ///
     /// The audit has the latest 10,000 changes.
@@ -252,6 +263,8 @@ impl Overrides {
             Err(error) => (self.mirror().expire(now), Err(error)),
         };
         self.adopt(&changed);
+        *state.failure.lock().unwrap_or_else(PoisonError::into_inner) =
+            outcome.as_ref().err().map(ToString::to_string);
         *turn = Some((begun, outcome.clone()));
         outcome.map_err(OverridesError::from)
     }

@@ -4,6 +4,7 @@ mod at_run_time;
 mod builder;
 mod changes;
 mod combinations;
+mod differences;
 mod gate;
 mod gate_cache;
 mod generation;

@@ -1,6 +1,7 @@
 //! Reloads a config file whenever it changes.
 
 mod file;
+mod reloads;
 mod status;
 
 use std::collections::HashSet;
@@ -18,9 +19,11 @@ use tokio::time::Instant;
 use crate::config_file::{Config, ConfigCaps, Switch};
 use crate::registry::Registry;
 
+pub use reloads::Reload;
 pub use status::{WatchError, WatchStatus};
 
 use file::{Followed, Next};
+use reloads::Reloads;
 
 /// A watch of a config file: until it is dropped, new content replaces the registry's configuration
 /// ([`Registry::replace`]).
@@ -48,6 +51,8 @@ use file::{Followed, Next};
 pub struct Watch {
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<WatchStatus>,
+    path: PathBuf,
+    reloads: Reloads,
     /// Whether the file is still followed.
     is_held: Arc<Mutex<bool>>,
 }
@@ -83,9 +88,16 @@ impl Registry {
         let (commands, inbox) = mpsc::channel();
         let (said, status) = watch::channel(WatchStatus::default());
         let is_held = Arc::new(Mutex::new(true));
-        let watch = Watch { commands: commands.clone(), status, is_held: Arc::clone(&is_held) };
+        let reloads = Reloads::default();
+        let watch = Watch {
+            commands: commands.clone(),
+            status,
+            path: path.clone(),
+            reloads: reloads.clone(),
+            is_held: Arc::clone(&is_held),
+        };
         let followed =
-            Followed::new(self.clone(), path, options.caps, options.adjust, said, is_held);
+            Followed::new(self.clone(), path, options.caps, options.adjust, said, reloads, is_held);
         let follow = move || {
             follow(followed, &inbox, &commands, options.debounce, options.poll, options.events);
         };
@@ -118,6 +130,26 @@ impl Watch {
     #[must_use]
     pub fn last_error(&self) -> Option<Arc<WatchError>> {
         self.status.borrow().last_error.clone()
+    }
+
+    /// Returns the path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the last content of the file that is in force; `None` until the file was read for the first time.
+    ///
+    /// It may have passwords.
+    #[must_use]
+    pub fn text(&self) -> Option<Arc<[u8]>> {
+        self.reloads.text()
+    }
+
+    /// Returns the latest reloads, at most 50, the newest first.
+    #[must_use]
+    pub fn reloads(&self) -> Vec<Reload> {
+        self.reloads.latest()
     }
 
     /// Waits until there are more than `seen` [attempts](WatchStatus::attempts), and returns the

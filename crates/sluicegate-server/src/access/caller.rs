@@ -89,6 +89,14 @@ impl Caller {
         }
     }
 
+    /// Returns `true` if lists for this caller have all limits.
+    pub(crate) fn covers_all(&self) -> bool {
+        match self {
+            Self::Client(client) => client.limits.is_empty(),
+            _ => true,
+        }
+    }
+
     /// Returns the name for logs and lists; `None` if the caller has presented nothing.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
         static ADMIN: LazyLock<Arc<str>> = LazyLock::new(|| ClientConfig::ADMIN.into());

@@ -90,6 +90,11 @@ impl DecisionLog {
         })))
     }
 
+    /// Returns the number of lines that the log lacks, apart from those outside of the sample.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.counts.all_left_out()
+    }
+
     /// Returns the log's metrics.
     pub(crate) fn collector(&self) -> Box<dyn Collector> {
         Box::new(CountsCollector(Arc::clone(&self.counts)))

@@ -127,13 +127,7 @@ impl Recent {
         count: usize,
         is_shown: impl Fn(&str) -> bool,
     ) -> RecentPage {
-        let filter = filter.written();
-        let since = filter.since.unwrap_or(0);
-        let (mut rows, last) = {
-            let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-            (rows.after(since), rows.last)
-        };
-        rows.retain(|row| filter.passes(row) && row.limits().all(&is_shown));
+        let (mut rows, last) = self.passing(filter, is_shown);
         let beyond = rows.len().saturating_sub(count);
         let next = match filter.since {
             Some(_) => {
@@ -149,10 +143,50 @@ impl Recent {
     }
 }
 
+impl Recent {
+    /// Returns the newest rows that pass a filter and whose limits are all shown, even after [`Filter::since`].
+    pub(crate) fn newest(
+        &self,
+        filter: &Filter,
+        count: usize,
+        is_shown: impl Fn(&str) -> bool,
+    ) -> RecentPage {
+        let (mut rows, next) = self.passing(filter, is_shown);
+        rows.drain(..rows.len().saturating_sub(count));
+        RecentPage { rows, next, left_out: self.left_out.load(Ordering::Relaxed) }
+    }
+
+    /// Returns all rows that pass, and the number of the last row.
+    fn passing(&self, filter: &Filter, is_shown: impl Fn(&str) -> bool) -> (Vec<Arc<Entry>>, u64) {
+        let filter = filter.written();
+        let since = filter.since.unwrap_or(0);
+        let (mut rows, last) = {
+            let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            (rows.after(since), rows.last)
+        };
+        rows.retain(|row| filter.passes(row) && row.limits().all(&is_shown));
+        (rows, last)
+    }
+}
+
 impl RecentPage {
+    /// Returns the number of the last row that the list has or passed over.
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Returns the rows as JSON, the newest decision first. The rows of a decision are in the order of its request.
     pub(crate) fn json(&self) -> Vec<u8> {
-        let mut bytes = b"{\"recent\":[".to_vec();
+        self.json_as("recent")
+    }
+
+    /// Returns the rows as JSON, as [`RecentPage::json`] does, under another name.
+    pub(crate) fn json_as(&self, name: &str) -> Vec<u8> {
+        let mut bytes = format!("{{\"{name}\":[").into_bytes();
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_by_key(|row| (Reverse(row.decision), row.number));
         for (index, row) in rows.into_iter().enumerate() {

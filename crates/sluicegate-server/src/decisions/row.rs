@@ -148,6 +148,16 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Calls `each` for every limit of a decision: with whether the decision is allowed, whether this limit refused it, and
+/// whether a shadow policy of the limit would have.
+pub(crate) fn shares(answered: &Answered<'_>, mut each: impl FnMut(&LimitName, bool, bool, bool)) {
+    let Some(seen) = Seen::of(answered) else { return };
+    let is_allowed = seen.decision.is_allowed();
+    for row in seen.rows() {
+        each(row.limit, is_allowed, row.is_refused(), row.is_shadow_denied());
+    }
+}
+
 /// Maximum number of characters shown of a key, because a client may choose a long one.
 const MOST_OF_KEY: usize = 64;
 /// Maximum number of bytes of a key that are read. A character has at most 4 bytes, so a truncated one is beyond the

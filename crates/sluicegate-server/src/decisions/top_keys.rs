@@ -32,7 +32,19 @@ pub(crate) struct TopKeys {
 struct Limits {
     /// The limits that may have lists: clients choose the names of others.
     known: HashSet<LimitName>,
-    lists: HashMap<LimitName, Arc<Lists>>,
+    /// A key is text, so that any name finds its limit.
+    lists: HashMap<Box<str>, Arc<Lists>>,
+}
+
+/// The heaviest keys of a limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FewKeys {
+    pub(crate) by_use: Vec<TopKey>,
+    pub(crate) by_denials: Vec<TopKey>,
+    /// All denials that the list counts.
+    pub(crate) denials: u64,
+    /// The time that the lists cover, up to now.
+    pub(crate) covers: Duration,
 }
 
 /// The lists of one limit.
@@ -71,17 +83,17 @@ pub(crate) struct TopLists {
 }
 
 /// A key with its weight.
-#[derive(Debug, Serialize)]
-struct TopKey {
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TopKey {
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
+    pub(crate) key: Option<String>,
     /// The bytes of a key that isn't text, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    key_bytes: Option<String>,
+    pub(crate) key_bytes: Option<String>,
     /// Never too small.
-    count: u64,
+    pub(crate) count: u64,
     /// The part of the count that may be of other keys.
-    at_most_over: u64,
+    pub(crate) at_most_over: u64,
 }
 
 impl TopKeys {
@@ -114,7 +126,7 @@ impl TopKeys {
     pub(crate) fn lists(&self, limit: &str, count: usize) -> TopLists {
         let lists = {
             let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            limits.lists.iter().find(|(name, _)| name.as_str() == limit).map(|(_, it)| it.clone())
+            limits.lists.get(limit).cloned()
         };
         let Some(lists) = lists else {
             return TopLists {
@@ -135,6 +147,34 @@ impl TopKeys {
             covers_ms: covers.as_millis_ceil(),
             covers_us: covers.as_micros(),
         }
+    }
+
+    /// Returns the first `count` keys of a limit's lists, with little work: a key that is heavy only in both halves
+    /// together may be missing.
+    pub(crate) fn few(&self, limit: &str, count: usize) -> FewKeys {
+        let lists = {
+            let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
+            limits.lists.get(limit).cloned()
+        };
+        let Some(lists) = lists else { return FewKeys::default() };
+        let now = self.started.elapsed();
+        let mut halves = lists.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        halves.turn(now);
+        let began = halves.previous.as_ref().unwrap_or(&halves.current).began;
+        let denials = [Some(&halves.current), halves.previous.as_ref()];
+        let denials = denials.into_iter().flatten().flat_map(|half| half.by_denials.iter());
+        FewKeys {
+            by_use: halves.few(count, |half| &half.by_use),
+            by_denials: halves.few(count, |half| &half.by_denials),
+            denials: denials.map(|(_, it)| it.count).fold(0, u64::saturating_add),
+            covers: now.saturating_sub(began),
+        }
+    }
+
+    /// Returns `true` if a limit has found no place in the last 10 s.
+    pub(crate) fn is_full(&self) -> bool {
+        let full_at = self.full_at.load(Ordering::Relaxed);
+        full_at != u64::MAX && full_at + Self::BUSY >= self.started.elapsed().as_secs()
     }
 
     /// Removes the lists of idle limits, again and again.
@@ -163,7 +203,7 @@ impl TopKeys {
         }
         let known = {
             let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            limits.lists.get(row.limit).cloned()
+            limits.lists.get(row.limit.as_str()).cloned()
         };
         let Some(lists) = known.or_else(|| self.add(row.limit, now)) else { return };
         lists.used.store(now.as_secs(), Ordering::Relaxed);
@@ -193,7 +233,7 @@ impl TopKeys {
         if !known.contains(limit) {
             return None;
         }
-        if lists.len() >= Self::MOST_LIMITS && !lists.contains_key(limit) {
+        if lists.len() >= Self::MOST_LIMITS && !lists.contains_key(limit.as_str()) {
             let used = |lists: &Lists| lists.used.load(Ordering::Relaxed);
             let idlest = lists.iter().min_by_key(|(_, lists)| used(lists));
             let idlest = idlest.filter(|(_, lists)| used(lists) + Self::BUSY < second);
@@ -206,7 +246,7 @@ impl TopKeys {
         let new = || {
             Arc::new(Lists { used: AtomicU64::new(second), halves: Mutex::new(Halves::new(now)) })
         };
-        Some(Arc::clone(lists.entry(limit.clone()).or_insert_with(new)))
+        Some(Arc::clone(lists.entry(limit.as_str().into()).or_insert_with(new)))
     }
 }
 
@@ -249,6 +289,40 @@ impl Halves {
     }
 }
 
+impl Halves {
+    /// Returns the heaviest keys of both halves together, among those that are the heaviest of one.
+    fn few(&self, count: usize, of: impl Fn(&Half) -> &SpaceSaving) -> Vec<TopKey> {
+        let sketches =
+            || [Some(&self.current), self.previous.as_ref()].into_iter().flatten().map(&of);
+        let mut keys: Vec<(&[u8], Estimate)> = Vec::with_capacity(2 * count + 1);
+        for sketch in sketches() {
+            let begin = keys.len();
+            for (key, estimate) in sketch.iter() {
+                let own = keys.get(begin..).unwrap_or_default();
+                let is_lighter = own.last().is_some_and(|last| last.1.count >= estimate.count);
+                if own.len() >= count && is_lighter {
+                    continue;
+                }
+                let at = own.partition_point(|known| known.1.count >= estimate.count);
+                keys.insert(begin + at, (key, estimate));
+                keys.truncate(begin + count);
+            }
+        }
+        for (key, estimate) in &mut keys {
+            *estimate = sketches().fold(Estimate::default(), |sum, sketch| {
+                let Estimate { count, at_most_over } = sketch.estimate(key);
+                Estimate {
+                    count: sum.count.saturating_add(count),
+                    at_most_over: sum.at_most_over.saturating_add(at_most_over),
+                }
+            });
+        }
+        keys.sort_unstable_by_key(|(key, it)| (u64::MAX - it.count, it.at_most_over, *key));
+        keys.dedup_by_key(|(key, _)| *key);
+        keys.into_iter().take(count).map(|(key, estimate)| TopKey::new(key, estimate)).collect()
+    }
+}
+
 impl Half {
     fn new(began: Duration) -> Self {
         let [by_use, by_denials] = [(); 2].map(|()| SpaceSaving::new(TopKeys::PLACES));
@@ -286,7 +360,8 @@ impl Observer for TopKeys {
         }
         limits.known.extend(configured.limits.iter().map(|config| config.limit.name().clone()));
         let Limits { known, lists } = &mut *limits;
-        lists.retain(|name, _| known.contains(name));
+        let kept: HashSet<&str> = known.iter().map(LimitName::as_str).collect();
+        lists.retain(|name, _| kept.contains(&**name));
     }
 }
 
@@ -342,8 +417,7 @@ mod tests {
         let names: Vec<_> = (0..=TopKeys::MOST_LIMITS).map(|number| format!("l{number}")).collect();
         let limits: Vec<_> = names.iter().map(|name| (name.as_str(), "gcra 9/s burst 9")).collect();
         let registry = registry(&top, &limits);
-        let has =
-            |name: &str| top.limits.read().unwrap().lists.iter().any(|(it, _)| it.as_str() == name);
+        let has = |name: &str| top.limits.read().unwrap().lists.iter().any(|(it, _)| &**it == name);
         let check = |name: &str| registry.gate(name).check("a").now().map(drop).unwrap();
         names.iter().for_each(|name| check(name));
         assert!(has("l0") && !has("l1000"), "all others are busy");

@@ -61,6 +61,11 @@ impl ServiceMetrics {
         Self { answers, service }
     }
 
+    /// Returns the library's counters.
+    pub(super) fn answers(&self) -> &Metrics {
+        &self.answers
+    }
+
     /// Counts a limit under its own name, although no configuration has it.
     #[cfg(feature = "resp")]
     pub(super) fn count_limit(&self, limit: &Limit) {

@@ -93,6 +93,19 @@ impl Readiness {
         Ok(StoreState { store, store_error })
     }
 
+    /// Returns whether the store answers; `None` if it hasn't answered yet.
+    pub(super) fn is_up(&self) -> Option<bool> {
+        let is_down = self.seen().is_down;
+        (is_down || self.has_answered.load(Ordering::Relaxed)).then_some(!is_down)
+    }
+
+    /// Returns why the store is down, and for how long; `None` unless it is.
+    pub(super) fn failure(&self) -> Option<(String, Option<Duration>)> {
+        let seen = self.seen();
+        let error = seen.error.clone().filter(|_| seen.is_down)?;
+        Some((error, seen.failing_since.map(|since| since.elapsed())))
+    }
+
     /// Pings the store about once a second.
     pub(crate) async fn watch(self: Arc<Self>, registry: Registry) {
         loop {

@@ -30,17 +30,7 @@ pub(super) async fn recent(
     let (head, _) = request.into_parts();
     let caller = guard::admit(&service.access, &head, Call::Inspect)?;
     let query = Query::read(&head.uri, &FIELDS, "/v1/recent?outcome=denied&count=100")?;
-    let text = |name| query.get(name).map(str::to_owned);
-    let filter = Filter {
-        limit: text("limit"),
-        key: text("key"),
-        prefix: text("prefix"),
-        outcome: one_of(&query, "outcome", &Outcome::ALL)?,
-        policy: text("policy"),
-        source: one_of(&query, "source", &SOURCES)?,
-        client: text("client"),
-        since: query.number("since")?,
-    };
+    let filter = filter(&query)?;
     let are_lines = match one_of(&query, "format", &[("json", false), ("jsonl", true)])? {
         Some(are_lines) => are_lines,
         None => prefers_lines(&head),
@@ -50,6 +40,21 @@ pub(super) async fn recent(
     let (content, body) =
         if are_lines { (LINES, page.lines()) } else { ("application/json", page.json()) };
     Ok(([(CONTENT_TYPE, content), (VARY, "Accept")], body).into_response())
+}
+
+/// Reads the filters of a query.
+pub(super) fn filter(query: &Query) -> Result<Filter, ApiError> {
+    let text = |name| query.get(name).map(str::to_owned);
+    Ok(Filter {
+        limit: text("limit"),
+        key: text("key"),
+        prefix: text("prefix"),
+        outcome: one_of(query, "outcome", &Outcome::ALL)?,
+        policy: text("policy"),
+        source: one_of(query, "source", &SOURCES)?,
+        client: text("client"),
+        since: query.number("since")?,
+    })
 }
 
 /// The sources with their names.
@@ -62,7 +67,7 @@ const SOURCES: [(&str, Source); 5] = [
 ];
 
 /// Returns the value of a field that has few.
-fn one_of<T: Copy>(
+pub(super) fn one_of<T: Copy>(
     query: &Query,
     field: &str,
     values: &[(&str, T)],

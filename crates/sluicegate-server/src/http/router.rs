@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page, query,
-    recent, reserve, settle, status, top,
+    acquire, config, decide, explain, fleet, forward_auth, lists, message, openapi, overrides,
+    page, query, recent, reserve, settle, status, stream, top,
 };
 
 /// Returns all routes of the service.
@@ -49,6 +49,7 @@ type Route = (&'static str, MethodRouter<Arc<Service>>);
 fn routes() -> Vec<Route> {
     let mut routes = vec![
         ("/", get(page::page)),
+        (page::FILES_PATH, get(page::file)),
         metrics_route(),
         ("/v1/acquire", post(acquire::acquire)),
         (forward_auth::BY_FIELDS, any(forward_auth::by_fields)),
@@ -59,6 +60,7 @@ fn routes() -> Vec<Route> {
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
+        ("/v1/config", get(config::config)),
         ("/v1/explain", post(explain::explain)),
         ("/v1/fleet", get(fleet::fleet)),
         ("/v1/revoke", post(lists::revoke)),
@@ -80,6 +82,7 @@ fn routes() -> Vec<Route> {
         ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/resume", post(decide::resume)),
         ("/v1/settle", post(settle::settle)),
+        ("/v1/stream", get(stream::stream)),
         ("/v1/take", decide::admit(Operation::Take)),
         ("/v1/unban", decide::change(Operation::Unban)),
     ];
@@ -88,13 +91,15 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 21] = [
+const OF_OPERATORS: [&str; 24] = [
     "/",
     "/metrics",
+    page::FILES_PATH,
     "/v1/audit",
     "/v1/ban",
     "/v1/bans",
     "/v1/charge",
+    "/v1/config",
     "/v1/explain",
     "/v1/fleet",
     "/v1/holders",
@@ -109,6 +114,7 @@ const OF_OPERATORS: [&str; 21] = [
     "/v1/reset",
     "/v1/resume",
     "/v1/revoke",
+    "/v1/stream",
     "/v1/unban",
 ];
 
@@ -127,7 +133,7 @@ fn health_routes() -> Vec<Route> {
 /// Adds the layers that all routes of a router share.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
     /// The calls that read a query. Probes and scrapers may add a query to other paths.
-    const WITH_QUERY: [&str; 8] = [
+    const WITH_QUERY: [&str; 9] = [
         "/v1/audit",
         "/v1/bans",
         "/v1/holders",
@@ -136,6 +142,7 @@ fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
         "/v1/limits/{limit}/overrides",
         top::PATH,
         "/v1/recent",
+        "/v1/stream",
     ];
     /// The calls whose query and body are those of a proxy's client.
     const OF_PROXIES: [&str; 2] = [forward_auth::BY_FIELDS, forward_auth::BY_PREFIX];
@@ -267,7 +274,10 @@ mod tests {
             }
         }
         open.sort_unstable();
-        assert_eq!(open, ["/", "/healthz", "/metrics", "/readyz", "/v1/openapi.json"]);
+        assert_eq!(
+            open,
+            ["/", "/healthz", "/metrics", "/page/{file}", "/readyz", "/v1/openapi.json"]
+        );
     }
 
     #[tokio::test]

@@ -11,12 +11,14 @@ use sluicegate::metrics::Metrics;
 
 use super::gates::Gates;
 use super::metrics::ServiceMetrics;
+use super::overview::Overview;
 use super::readiness::Readiness;
 use super::seal::Seal;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
 use super::waiting::Waiting;
 use crate::access::{Access, Tokens};
+use crate::activity::Activity;
 use crate::decisions::{DebugLines, Recent, TopKeys};
 use crate::fleet::{Fleet, FleetCollector, Rate};
 use crate::serving::{ListenerState, Stages};
@@ -32,6 +34,8 @@ pub(crate) struct Service {
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
     pub(crate) top_keys: Arc<TopKeys>,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) overview: Overview,
     pub(crate) turns: Turns,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
@@ -74,8 +78,10 @@ impl Service {
         let recent = Arc::new(Recent::new());
         let rate = Arc::<Rate>::default();
         let top_keys = Arc::new(TopKeys::new());
+        let activity = Arc::new(Activity::new());
         let registry = registry
             .observer(metrics.clone())
+            .observer(activity.clone())
             .observer(recent.clone())
             .observer(rate.clone())
             .observer(top_keys.clone())
@@ -115,6 +121,8 @@ impl Service {
             metrics,
             recent,
             top_keys,
+            activity,
+            overview: Overview::new(),
             turns,
             waiting,
             readiness,
@@ -130,7 +138,10 @@ impl Service {
     #[cfg(feature = "resp")]
     pub(crate) fn count_limit(&self, limit: &Limit) {
         self.metrics.count_limit(limit);
-        limit.parts().iter().for_each(|name| self.top_keys.know(name));
+        for name in limit.parts() {
+            self.top_keys.know(name);
+            self.activity.know(name);
+        }
     }
 
     /// Adds metrics to the page.

@@ -22,6 +22,11 @@ impl Waiting {
         self.free.try_acquire().ok()
     }
 
+    /// Returns the number of places.
+    pub(super) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// Returns the number of taken places.
     pub(super) fn taken(&self) -> usize {
         self.most.saturating_sub(self.free.available_permits())

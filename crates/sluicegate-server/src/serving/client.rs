@@ -29,9 +29,13 @@ impl Client {
 
     /// Makes the system close the connection and drop what is unsent, if the client doesn't confirm it for this long. Does
     /// nothing on a Unix socket, and on systems without such a bound.
-    #[cfg(feature = "envoy")]
     pub(crate) fn bound_unsent(&self, patience: Duration) {
         self.socket.bound_unsent(patience);
+    }
+
+    /// Closes the connection, whatever is unsent.
+    pub(crate) fn disconnect(&self) {
+        self.socket.disconnect();
     }
 
     /// Waits until the client closes the connection, or its sending side. The service can't

@@ -21,6 +21,13 @@ pub(crate) struct ListenerState {
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
+impl ListenerState {
+    /// Returns the Unix time in seconds at which the first certificate of the chain in force expires; `None` without TLS.
+    pub(crate) fn certificate_expires(&self) -> Option<i64> {
+        Some(self.tls.as_ref()?.status().expires).filter(|expires| *expires > 0)
+    }
+}
+
 /// Reads the state of all listeners at each scrape.
 #[derive(Debug)]
 pub(crate) struct ListenersCollector(pub(crate) Vec<ListenerState>);

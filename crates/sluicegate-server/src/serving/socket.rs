@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-#[cfg(feature = "envoy")]
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
@@ -38,7 +37,6 @@ impl Socket {
     }
 
     /// Bounds the time for which written bytes may stay unconfirmed.
-    #[cfg(feature = "envoy")]
     pub(super) fn bound_unsent(&self, patience: Duration) {
         #[cfg(target_os = "linux")]
         if let Self::Tcp(stream) = self {
@@ -47,6 +45,11 @@ impl Socket {
         }
         #[cfg(not(target_os = "linux"))]
         let _ = patience;
+    }
+
+    /// Closes both sides. A socket that is closed already stays so.
+    pub(super) fn disconnect(&self) {
+        let _ = shutdown(self, Shutdown::Both);
     }
 
     /// Waits until the socket is readable, or closed by the peer.

@@ -38,9 +38,14 @@ fn over(path: &Path, method: &str, target: &str, body: &str) -> (u16, String) {
 fn the_page_the_metrics_and_admin_calls_are_only_on_the_admin_listener() {
     let service = Service::start(&["--admin", FREE, "--metrics", FREE, "--health", FREE]);
     let (mut http, mut admin) = (client(&service, "http"), client(&service, "admin"));
-    for path in
-        ["/", "/metrics", "/v1/recent", "/v1/bans?limit=demo", "/v1/holders?limit=demo&key=a"]
-    {
+    for path in [
+        "/",
+        "/page/main.js",
+        "/metrics",
+        "/v1/recent",
+        "/v1/bans?limit=demo",
+        "/v1/holders?limit=demo&key=a",
+    ] {
         let missing = http.get(path).unwrap();
         assert_eq!((missing.status, &*missing.error_code()), (404, "not_found"), "{path}");
         assert!(missing.body.contains("--admin"), "{path}: {}", missing.body);

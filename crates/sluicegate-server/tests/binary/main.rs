@@ -50,6 +50,7 @@ mod metrics_guide;
 mod once;
 mod openapi;
 mod overrides;
+mod page;
 mod pauses;
 mod queues;
 #[cfg(feature = "envoy")]

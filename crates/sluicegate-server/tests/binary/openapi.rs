@@ -196,6 +196,7 @@ impl Services {
             };
             let path = path.replace("{limits}", limit).replace("{call}", &format!("{limit}/cart"));
             let path = path.replace("{limit}", limit).replace("{key}", key);
+            let path = path.replace("{file}", if status == 404 { "none.js" } else { "main.js" });
             service.send(&method.to_uppercase(), &path, fields, body.as_bytes())
         };
         let call = |service: &Service, limit: &str, key: &str| send(service, limit, key, &[]);

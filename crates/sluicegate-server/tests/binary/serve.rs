@@ -292,27 +292,15 @@ fn the_service_tells_its_limits_its_health_and_its_counters() {
 }
 
 #[test]
-fn the_page_loads_nothing_and_keys_stay_text() {
+fn the_page_has_nothing_inline_and_keys_stay_text() {
     let service = Service::start(&[]);
     let page = service.get("/");
     assert_eq!(page.status, 200);
     assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
     let policy = page.field("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
-    let nonce = policy.split("script-src 'nonce-").nth(1).unwrap().split('\'').next().unwrap();
-    assert_eq!(page.body.matches(&format!("nonce=\"{nonce}\"")).count(), 2);
-    assert_ne!(
-        service.get("/").field("content-security-policy"),
-        Some(policy),
-        "each page has its own"
-    );
-    for loads in ["src=", "href=", "innerHTML", "//"] {
-        let found = page
-            .body
-            .lines()
-            .filter(|line| line.contains(loads))
-            .filter(|line| !line.trim_start().starts_with("//"));
-        assert_eq!(found.collect::<Vec<_>>(), [] as [&str; 0], "{loads}");
+    for inline in ["<style", "style=", "onclick", "http:", "https:"] {
+        assert!(!page.body.contains(inline), "{inline}");
     }
     let key = "<img src=x onerror=alert(1)>\u{0}\u{202e}";
     assert_eq!(

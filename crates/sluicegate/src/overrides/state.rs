@@ -20,4 +20,6 @@ pub(crate) struct OverridesState {
     pub(super) mirror: Mutex<Mirror>,
     pub(super) clock: SuspendAwareClock,
     pub(super) unread: Seldom,
+    /// Why the latest query failed.
+    pub(super) failure: Mutex<Option<String>>,
 }

@@ -21,6 +21,8 @@ pub struct Changes {
     pub changed: Vec<LimitName>,
     /// Changed fields other than limits, as the file spells them.
     pub settings: Vec<&'static str>,
+    /// A sentence for each change, at most 100.
+    pub details: Vec<String>,
 }
 
 impl Changes {

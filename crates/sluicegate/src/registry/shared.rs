@@ -11,6 +11,7 @@ use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, did_yo
 use tokio::sync::watch;
 
 use super::changes::Changes;
+use super::differences;
 use super::gate_cache::GateCache;
 use super::generation::{Entry, Generation, Origin};
 use super::joined::Joined;
@@ -316,6 +317,18 @@ impl Writer {
         ];
         let differing = settings.iter().filter(|(_, differs)| *differs);
         changes.settings = differing.map(|(field, _)| *field).collect();
+        /// Maximum number of sentences.
+        const MOST: usize = 100;
+        let added = changes.added.iter().map(|limit| vec![format!("Limit `{limit}` was added.")]);
+        let removed =
+            changes.removed.iter().map(|limit| vec![format!("Limit `{limit}` was removed.")]);
+        let changed = limits.iter().filter_map(|opened| {
+            let known = known.get(opened.name()).filter(|known| !Arc::ptr_eq(known, opened))?;
+            Some(differences::sentences(&known.config, &opened.config))
+        });
+        let settings = changes.settings.iter().map(|field| vec![format!("`{field}` changed.")]);
+        let details = added.chain(removed).chain(changed).chain(settings).flatten();
+        changes.details = details.take(MOST).collect();
         changes
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use super::reloads::Reloads;
 use super::status::{WatchError, WatchStatus};
 use crate::config_file::{Config, ConfigCaps, Content, digest, read_file, read_up_to};
 use crate::registry::{Changes, Registry};
@@ -18,6 +19,7 @@ pub(super) struct Followed {
     caps: ConfigCaps,
     adjust: Box<dyn Fn(&mut Config) + Send>,
     said: watch::Sender<WatchStatus>,
+    reloads: Reloads,
     is_held: Arc<Mutex<bool>>,
     /// The content that was last read, and why it couldn't be used.
     known: Option<(Contents, Option<Arc<WatchError>>)>,
@@ -64,10 +66,23 @@ impl Followed {
         caps: ConfigCaps,
         adjust: Box<dyn Fn(&mut Config) + Send>,
         said: watch::Sender<WatchStatus>,
+        reloads: Reloads,
         is_held: Arc<Mutex<bool>>,
     ) -> Self {
         let (known, named, pending, is_unreadable) = (None, Default::default(), None, false);
-        Self { registry, path, caps, adjust, said, is_held, known, named, pending, is_unreadable }
+        Self {
+            registry,
+            path,
+            caps,
+            adjust,
+            said,
+            reloads,
+            is_held,
+            known,
+            named,
+            pending,
+            is_unreadable,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -146,13 +161,14 @@ impl Followed {
         };
         self.is_unreadable = false;
         if is_first && self.registry.is_of_bytes(digest(&contents.file, &contents.others)) {
+            self.reloads.set_text(&contents.file);
             self.known = Some((contents, None));
             return;
         }
         let error = match self.apply(&contents) {
             None => return,
             Some(Ok(changes)) => {
-                self.succeeded(changes);
+                self.succeeded(changes, &contents.file);
                 None
             }
             Some(Err(error)) => Some(self.failed(error)),
@@ -188,15 +204,17 @@ impl Followed {
         });
     }
 
-    fn succeeded(&self, changes: Changes) {
+    fn succeeded(&self, changes: Changes, text: &Arc<[u8]>) {
         tracing::info!("{}: is in force; {changes}", self.path.display());
+        let changes = Arc::new(changes);
+        self.reloads.add(Ok(Arc::clone(&changes)), Some(text));
         self.said.send_modify(|status| {
             status.last_error = None;
             if changes.is_empty() {
                 status.unchanged += 1;
             } else {
                 status.applied += 1;
-                status.last_changes = Some(Arc::new(changes));
+                status.last_changes = Some(changes);
             }
         });
     }
@@ -204,6 +222,7 @@ impl Followed {
     fn failed(&self, error: WatchError) -> Arc<WatchError> {
         tracing::error!("{error}");
         let error = Arc::new(error);
+        self.reloads.add(Err(Arc::clone(&error)), None);
         self.said.send_modify(|status| {
             status.failed += 1;
             status.last_error = Some(Arc::clone(&error));
@@ -235,8 +254,15 @@ mod tests {
         });
         let (said, _) = watch::channel(WatchStatus::default());
         let is_held = Arc::new(Mutex::new(true));
-        let mut followed =
-            Followed::new(registry, path, ConfigCaps::default(), adjust, said, is_held);
+        let mut followed = Followed::new(
+            registry,
+            path,
+            ConfigCaps::default(),
+            adjust,
+            said,
+            Reloads::default(),
+            is_held,
+        );
         // New content counts once it was seen twice.
         assert_eq!((followed.look(), followed.look()), (Next::LookAgain, Next::Rest));
         assert_eq!(reads.load(Ordering::SeqCst), 0);

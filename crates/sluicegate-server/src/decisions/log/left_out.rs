@@ -49,6 +49,10 @@ impl Counts {
         self.say_later(lines);
     }
 
+    pub(super) fn all_left_out(&self) -> u64 {
+        self.left_out.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     /// Takes the number of lines left out that no line has told yet.
     pub(super) fn unsaid(&self) -> u64 {
         // Nearly always there are none, and a swap would make threads wait for each other.

@@ -1,0 +1,164 @@
+/** What an operator can do to a key. Each act is confirmed in a sentence, and can be undone where that is possible. */
+
+import { call } from "./api.js";
+import { notify, open } from "./dialog.js";
+import { el, field, select } from "./dom.js";
+import { count, plain, shown, span } from "./text.js";
+
+/**
+ * The key, with its last state.
+ * @typedef {{limit: string, key: string, decision: any, done: () => void}} Subject
+ */
+
+const words = ({ limit, key }) => [shown(key, 80), " under ", shown(limit)];
+const body = ({ limit, key }, more = {}) => ({ limit, key, ...more });
+
+/**
+ * Asks, acts, and says what was done.
+ * @param {Subject} of
+ * @param {{title: string, verb: string, fields?: HTMLElement[], sentence: () => (string|Node)[], act: () => Promise<{said: (string|Node)[], undo?: () => Promise<(string|Node)[]>}>}} options
+ */
+function confirm(of, { title, verb, fields = [], sentence, act }) {
+  const text = el("p", { class: "sentence" });
+  const say = () => text.replaceChildren(...sentence());
+  say();
+  return open({
+    title, verb, danger: true,
+    content: [el("div", { oninput: say }, ...fields), text],
+    submit: async () => {
+      const { said, undo } = await act();
+      of.done();
+      notify(said, undo && (async () => {
+        const undone = await undo();
+        of.done();
+        return undone;
+      }));
+    },
+  });
+}
+
+const text = (value, attributes = {}) => el("input", { value, class: "short", autocomplete: "off", ...attributes });
+
+export function ban(of) {
+  const lasts = text("1h");
+  return confirm(of, {
+    title: "Ban the key", verb: "Ban", fields: [field("For", lasts, "1s to 30d")],
+    sentence: () => ["Every request of ", ...words(of), ` is denied for ${plain(lasts.value)} from now, in all processes.`],
+    act: async () => {
+      const old = of.decision?.ban;
+      await call("v1/ban", body(of, { for: lasts.value.trim() }));
+      return {
+        said: ["Banned ", ...words(of), ` for ${plain(lasts.value)}.`],
+        undo: async () => {
+          if (old) await call("v1/ban", body(of, { for: `${Math.max(1000, old.ends_in_ms)}ms` }));
+          else await call("v1/unban", body(of));
+          return [old ? "The earlier ban is in force again: " : "Not banned any more: ", ...words(of), "."];
+        },
+      };
+    },
+  });
+}
+
+export function unban(of) {
+  const left = of.decision?.ban?.ends_in_ms ?? null;
+  return confirm(of, {
+    title: "Lift the ban", verb: "Unban",
+    sentence: () => ["The ban of ", ...words(of), left === null ? " is lifted." : ` is lifted; it would have ended in ${span(left)}.`],
+    act: async () => {
+      const { forgotten } = await call("v1/unban", body(of));
+      return {
+        said: [forgotten ? "Unbanned " : "There was no ban of ", ...words(of), "."],
+        undo: left === null ? undefined : async () => {
+          await call("v1/ban", body(of, { for: `${Math.max(1000, left)}ms` }));
+          return ["Banned again: ", ...words(of), ` for ${span(left)}.`];
+        },
+      };
+    },
+  });
+}
+
+/** Returns a list of the key's policies, after the whole limit. */
+const policyList = of => select([["", "the whole limit"], ...(of.decision?.policies ?? []).map(policy => [policy.name, plain(policy.name)])]);
+
+export function pause(of) {
+  const lasts = text("30s");
+  const policy = policyList(of);
+  const chosen = () => (policy.value ? { policy: policy.value } : {});
+  return confirm(of, {
+    title: "Pause the key", verb: "Pause", fields: [field("For", lasts), field("Pause", policy)],
+    sentence: () => [policy.value ? `Requests that the policy ${plain(policy.value)} counts are denied for ` : "Every request is denied for ", ...words(of), ` until ${plain(lasts.value)} from now.`],
+    act: async () => {
+      await call("v1/pause", body(of, { for: lasts.value.trim(), ...chosen() }));
+      return {
+        said: ["Paused ", ...words(of), ` for ${plain(lasts.value)}.`],
+        undo: async () => {
+          await call("v1/resume", body(of, chosen()));
+          return ["Resumed ", ...words(of), "."];
+        },
+      };
+    },
+  });
+}
+
+export function resume(of) {
+  const old = of.decision?.pause;
+  return confirm(of, {
+    title: "End the pause", verb: "Resume",
+    sentence: () => ["All pauses of ", ...words(of), old ? ` end now, ${span(old.ends_in_ms)} early.` : " end now."],
+    act: async () => {
+      const { forgotten } = await call("v1/resume", body(of));
+      return {
+        said: [forgotten ? "Resumed " : "There was no pause of ", ...words(of), "."],
+        undo: old && (async () => {
+          await call("v1/pause", body(of, { for: `${Math.max(1, old.ends_in_ms)}ms`, ...(old.policy ? { policy: old.policy } : {}) }));
+          return ["Paused again: ", ...words(of), ` for ${span(old.ends_in_ms)}.`];
+        }),
+      };
+    },
+  });
+}
+
+export function reset(of) {
+  return confirm(of, {
+    title: "Reset the key", verb: "Reset",
+    sentence: () => [...words(of), " is like a fresh key afterwards: its used units, holds and waiters are forgotten. This can't be undone."],
+    act: async () => {
+      const { forgotten } = await call("v1/reset", body(of));
+      return { said: [forgotten ? "Reset " : "Nothing was stored about ", ...words(of), "."] };
+    },
+  });
+}
+
+export function refund(of) {
+  const policy = policyList(of);
+  const units = text("1", { inputmode: "numeric" });
+  const cost = number => (policy.value ? { [policy.value]: number } : number);
+  return confirm(of, {
+    title: "Refund units", verb: "Refund", fields: [field("Units", units), field("To", policy)],
+    sentence: () => [`${plain(units.value)} used units are given back to `, ...words(of), policy.value ? ` in the policy ${plain(policy.value)}.` : " in each of its policies."],
+    act: async () => {
+      const { policies } = await call("v1/refund", body(of, { cost: cost(Number(units.value)) }));
+      const given = policies.filter(each => each.given_back);
+      // A charge takes back exactly what each policy gave.
+      const taken = Object.fromEntries(given.map(each => [each.name, each.given_back]));
+      return {
+        said: [given.length ? `Refunded ${given.map(each => `${count(each.given_back)} of ${plain(each.name)}`).join(", ")} to ` : "There was nothing to give back to ", ...words(of), "."],
+        undo: given.length ? async () => {
+          await call("v1/charge", body(of, { cost: taken }));
+          return ["Charged the refund again to ", ...words(of), "."];
+        } : undefined,
+      };
+    },
+  });
+}
+
+export function revoke(of, hold) {
+  return confirm(of, {
+    title: "End the hold", verb: "End the hold",
+    sentence: () => ["The hold ", el("code", {}, plain(hold)), " of ", ...words(of), " ends: its units are no longer in flight, and its owner isn't told. This can't be undone."],
+    act: async () => {
+      await call("v1/revoke", body(of, { hold }));
+      return { said: ["Ended a hold of ", ...words(of), "."] };
+    },
+  });
+}

@@ -1,0 +1,192 @@
+//! The event `limits`: a window of the limits, with their rates and top keys.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use sluicegate::config::{LimitConfig, Switch};
+use sluicegate::policy::{Algorithm, Enforcement};
+
+use super::super::service::Service;
+use super::history::CountSeries;
+use super::window::{Show, Sort, Window};
+use crate::access::Caller;
+use crate::activity::{Counts, LimitActivity, LimitView, Totals};
+use crate::decisions::{FewKeys, TopKey};
+
+/// Number of keys in a list.
+const TOP: usize = 3;
+
+#[derive(Serialize)]
+pub(super) struct Limits {
+    total: usize,
+    matching: usize,
+    offset: usize,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    enabled: bool,
+    overridden: bool,
+    policies: Vec<String>,
+    shadow: bool,
+    rates: Counts,
+    sums: Counts,
+    capacity_permille: Option<u64>,
+    top_denied: Vec<TopKey>,
+    top_used: Vec<TopKey>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<CountSeries>,
+}
+
+/// A limit that passes, with its numbers.
+struct Found {
+    config: Arc<LimitConfig>,
+    view: LimitView,
+    capacity: Option<u64>,
+}
+
+impl Limits {
+    /// Returns the limits of a window that a caller may see. `known` has the rows that the reader knows: others get their
+    /// history, and all do with `all_histories`.
+    pub(super) fn of(
+        service: &Service,
+        caller: &Caller,
+        window: &Window,
+        known: &mut HashSet<String>,
+        all_histories: bool,
+    ) -> Self {
+        let registry = &service.registry;
+        let configs = registry.limits();
+        let own = configs.into_iter().filter(|it| caller.covers(it.limit.name().as_str()));
+        let mut total = 0;
+        let mut found: Vec<Found> = service.activity.limits(|busy| {
+            let own = own.inspect(|_| total += 1);
+            own.filter_map(|config| find(service, window, config, busy)).collect()
+        });
+        let matching = found.len();
+        let name = |found: &Found| found.config.limit.name().clone();
+        match window.sort {
+            Sort::Name => found.sort_by_cached_key(name),
+            _ => {
+                found.sort_by_cached_key(|found| (Reverse(found.weight(window.sort)), name(found)))
+            }
+        }
+        let steps = service.activity.totals(Totals::kept);
+        let shown = found.into_iter().skip(window.offset).take(window.count);
+        let rows: Vec<Row> = shown
+            .map(|found| {
+                let is_new = all_histories || !known.contains(found.config.limit.name().as_str());
+                row(service, found, is_new.then_some(steps))
+            })
+            .collect();
+        known.clear();
+        known.extend(rows.iter().map(|row| row.name.clone()));
+        Self { total, matching, offset: window.offset, rows }
+    }
+}
+
+/// Returns a limit with its numbers, if the window may show it.
+fn find(
+    service: &Service,
+    window: &Window,
+    config: Arc<LimitConfig>,
+    busy: &HashMap<Box<str>, LimitActivity>,
+) -> Option<Found> {
+    let name = config.limit.name().as_str();
+    if !window.search.is_empty() && !name.to_lowercase().contains(&window.search) {
+        return None;
+    }
+    let view = busy.get(name).map(LimitActivity::view).unwrap_or_default();
+    let overrides = || service.registry.overrides();
+    let passes = match window.show {
+        Show::All => true,
+        Show::Busy => !view.sums.is_zero(),
+        Show::Denied => view.sums.denied > 0,
+        Show::Shadow => is_shadow(&config),
+        Show::Overridden => overrides().is_of_whole(name) || overrides().count(name) > 0,
+        Show::Off => !is_on(service, name),
+    };
+    if !passes {
+        return None;
+    }
+    let needs_capacity = window.sort == Sort::Capacity && !view.sums.is_zero();
+    let capacity =
+        needs_capacity.then(|| capacity(&config, &service.top_keys.few(name, 1))).flatten();
+    Some(Found { config, view, capacity })
+}
+
+impl Found {
+    /// Returns the numbers by which limits are sorted.
+    fn weight(&self, sort: Sort) -> (u64, u64) {
+        let LimitView { rates, sums } = self.view;
+        match sort {
+            Sort::Denied => (sums.denied, sums.allowed),
+            Sort::Rate => (rates.allowed + rates.denied, sums.allowed + sums.denied),
+            Sort::Shadow => (sums.shadow_denied, sums.denied),
+            Sort::Capacity => (self.capacity.unwrap_or(0), sums.denied),
+            Sort::Name => (0, 0),
+        }
+    }
+}
+
+fn row(service: &Service, found: Found, history: Option<usize>) -> Row {
+    let Found { config, view, .. } = found;
+    let name = config.limit.name().as_str();
+    let overrides = service.registry.overrides();
+    let few = match view.sums.is_zero() {
+        true => FewKeys::default(),
+        false => service.top_keys.few(name, TOP),
+    };
+    let history = history.map(|count| {
+        service.activity.limits(|limits| match limits.get(name) {
+            Some(limit) => limit.steps(|steps| steps.last(count).collect()),
+            None => std::iter::repeat_n(Counts::default(), count).collect(),
+        })
+    });
+    let members = config.limit.members().iter();
+    Row {
+        name: name.to_owned(),
+        enabled: is_on(service, name),
+        overridden: overrides.is_of_whole(name) || overrides.count(name) > 0,
+        policies: members.map(|member| member.policy().to_string()).collect(),
+        shadow: is_shadow(&config),
+        rates: view.rates,
+        sums: view.sums,
+        capacity_permille: capacity(&config, &few),
+        top_denied: few.by_denials,
+        top_used: few.by_use,
+        history,
+    }
+}
+
+fn is_on(service: &Service, name: &str) -> bool {
+    let registry = &service.registry;
+    registry.switched() == Switch::On && registry.limit_switched(name) == Some(Switch::On)
+}
+
+fn is_shadow(config: &LimitConfig) -> bool {
+    let mut members = config.limit.members().iter();
+    members.any(|member| member.policy().enforcement() == Enforcement::Shadow)
+}
+
+/// Returns the share of what the key with the highest use could take in the covered time, in thousandths, under the
+/// busiest policy. `None` if it took nothing, or only permits, which it releases.
+fn capacity(config: &LimitConfig, few: &FewKeys) -> Option<u64> {
+    let used = u128::from(few.by_use.first()?.count);
+    let members = config.limit.members().iter().map(sluicegate::policy::Member::policy);
+    let enforced = members.filter(|policy| policy.enforcement() == Enforcement::Enforced);
+    let counted = enforced.filter(|it| !matches!(it.algorithm(), Algorithm::Concurrency { .. }));
+    let shares = counted.map(|policy| {
+        let quota = policy.quota();
+        let units = u128::from(quota.units);
+        let returned = quota
+            .window
+            .map_or(0, |window| units * few.covers.as_micros() / window.as_micros().max(1));
+        used * 1_000 / (units + returned).max(1)
+    });
+    shares.max().map(|share| u64::try_from(share.min(1_000)).unwrap_or(1_000))
+}

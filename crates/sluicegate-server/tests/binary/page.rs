@@ -1,0 +1,75 @@
+//! Tests the page of operators in a real browser.
+
+mod acts;
+mod browser;
+mod looks;
+mod places;
+mod reads;
+
+use browser::Browser;
+use serde_json::json;
+
+use crate::support::{File, Service};
+
+const LIMITS: &str = r#"
+limits:
+  login: {policies: ["gcra 5/h"], ban: 1000/h for 1h}
+  api: {policies: ["token_bucket 100/s burst 200"]}
+  llm: {policies: ["fixed_window 60/h as requests", "fixed_window 900/h as tokens"]}
+  search: {policies: ["gcra 100/s burst 50", "gcra 3/h shadow as plan"]}
+  jobs: {policies: ["concurrency 3 hold 10min"]}
+"#;
+
+/// Text that must never become an element, move other text, or be invisible.
+const HOSTILE: &str =
+    "<img src=x onerror=alert(1)>\u{202e}txt.exe\n\u{200b}\"'&<script>alert(2)</script>";
+
+/// Requests that fail in ordinary use: most keys have no override, and most limits no bans.
+const MAY_FAIL: [&str; 2] = ["/override", "/v1/bans"];
+
+/// A service with a browser on its page.
+struct Site {
+    file: File,
+    service: Service,
+    browser: Browser,
+}
+
+impl Site {
+    fn start() -> Self {
+        Self::start_with(LIMITS, &[], 1600, 1000)
+    }
+
+    fn start_with(limits: &str, args: &[&str], width: u32, height: u32) -> Self {
+        let file = File::new("limits.yaml", limits);
+        let service = Service::start(&[&["--config", file.path()], args].concat());
+        let mut browser = Browser::start(width, height);
+        for part in MAY_FAIL {
+            browser.may_fail(part);
+        }
+        Self { file, service, browser }
+    }
+
+    /// Opens a view, and waits until the stream is live.
+    #[track_caller]
+    fn open(&mut self, view: &str) {
+        let url = format!("http://{}/{view}", self.service.address());
+        self.browser.open(&url);
+        self.browser.wait_for("#live", "live");
+    }
+
+    /// Makes checks of a key.
+    fn check(&self, limit: &str, key: &str, times: usize) {
+        for _ in 0..times {
+            self.service.call("check", limit, key, &json!({}));
+        }
+    }
+}
+
+/// Returns the address of the drawer of a key.
+fn key_view(limit: &str, key: &str) -> String {
+    let of = form_urlencoded::Serializer::new(String::new())
+        .append_pair("limit", limit)
+        .append_pair("key", key)
+        .finish();
+    format!("#/key?{of}")
+}
