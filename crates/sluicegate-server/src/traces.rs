@@ -176,7 +176,7 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 30] = [
+    const PLAIN: [&str; 31] = [
         "/",
         "/healthz",
         "/metrics",
@@ -189,6 +189,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/charge",
         "/v1/check",
         "/v1/config",
+        "/v1/explain",
         "/v1/fleet",
         "/v1/holders",
         "/v1/limits",

@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, config, decide, fleet, forward_auth, lists, message, openapi, overrides, page, query,
-    recent, reserve, settle, status, stream, top,
+    acquire, config, decide, explain, fleet, forward_auth, lists, message, openapi, overrides,
+    page, query, recent, reserve, settle, status, stream, top,
 };
 
 /// Returns all routes of the service.
@@ -60,6 +60,7 @@ fn routes() -> Vec<Route> {
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
         ("/v1/config", get(config::config)),
+        ("/v1/explain", post(explain::explain)),
         ("/v1/fleet", get(fleet::fleet)),
         ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
@@ -88,7 +89,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 21] = [
+const OF_OPERATORS: [&str; 22] = [
     "/",
     "/metrics",
     "/v1/audit",
@@ -96,6 +97,7 @@ const OF_OPERATORS: [&str; 21] = [
     "/v1/bans",
     "/v1/charge",
     "/v1/config",
+    "/v1/explain",
     "/v1/fleet",
     "/v1/holders",
     "/v1/limits/{limit}/override",

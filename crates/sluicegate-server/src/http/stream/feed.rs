@@ -17,6 +17,7 @@ use super::now::Now;
 use super::window::Window;
 use crate::access::{Call, Caller};
 use crate::decisions::Filter;
+use crate::printable_json::printable_json;
 
 /// The events of one stream.
 pub(super) struct Feed {
@@ -150,7 +151,9 @@ fn event(events: &mut Vec<u8>, name: &str, id: Option<&str>, data: &impl Seriali
         events.extend_from_slice(id.as_bytes());
     }
     events.extend_from_slice(b"\ndata: ");
-    // JSON has no line breaks outside of strings, and escapes those within. Writing to a `Vec` can't fail.
-    let _ = serde_json::to_writer(&mut *events, data);
+    // JSON has no line breaks outside of strings, and escapes those within. Clients choose keys, so control characters
+    // and bidirectional marks are escaped too. These types can't fail to serialize.
+    let text = serde_json::to_string(data).unwrap_or_default();
+    events.extend_from_slice(printable_json(&text).as_bytes());
     events.extend_from_slice(b"\n\n");
 }
