@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
+use crate::event_stream::Stream;
 use crate::support::{Client, File, Reply, Service, binary};
 
 /// The limits that the examples name.
@@ -179,6 +180,7 @@ impl Services {
                 "/v1/holders" => "/v1/holders?limit=nobody&key=alice",
                 "/v1/bans" if limit == "demo" => "/v1/bans?limit=demo",
                 "/v1/bans" => "/v1/bans?limit=nobody",
+                "/v1/stream" => "/v1/stream?follow=off",
                 path => path,
             };
             let path = path.replace("{limits}", limit).replace("{call}", &format!("{limit}/cart"));
@@ -190,6 +192,7 @@ impl Services {
             "/v1/ban",
             "/v1/bans",
             "/v1/charge",
+            "/v1/config",
             "/v1/explain",
             "/v1/revoke",
             "/v1/holders",
@@ -199,6 +202,7 @@ impl Services {
             "/v1/reset",
             "/v1/recent",
             "/v1/limits/{limit}/top",
+            "/v1/stream",
             "/v1/unban",
         ]
         .contains(&path);
@@ -248,6 +252,12 @@ impl Services {
                 call(&self.local, "once", "alice")
             }
             429 => call(&self.local, "demo", "spent"),
+            503 if path == "/v1/stream" => {
+                let streams: Vec<_> = (0..32).map(|_| Stream::open(&self.local, "")).collect();
+                let refused = call(&self.local, "demo", "alice");
+                drop(streams);
+                refused
+            }
             503 => call(&self.without_store, "demo", "alice"),
             _ => panic!("no test knows how to get {status} of {path}"),
         }

@@ -32,6 +32,8 @@ pub(super) struct Feed {
     /// The last step that the reader has; `None` before the first event.
     step: Option<u64>,
     is_first: bool,
+    /// Whether more events follow the first ones.
+    follows: bool,
     has_ended: bool,
     /// The limits that the reader has the history of.
     known: HashSet<String>,
@@ -73,6 +75,7 @@ impl Feed {
             seconds,
             step,
             is_first: true,
+            follows: true,
             has_ended: false,
             known: HashSet::new(),
             ends: Instant::now() + Self::MOST,
@@ -80,9 +83,14 @@ impl Feed {
         }
     }
 
+    /// Ends after the first events.
+    pub(super) fn only_first(self) -> Self {
+        Self { follows: false, ..self }
+    }
+
     /// Returns the events of the next second; `None` after the last ones.
     pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
-        if self.has_ended {
+        if self.has_ended || !(self.is_first || self.follows) {
             return None;
         }
         if !self.is_first {
