@@ -24,6 +24,15 @@ fn start(text: &str, args: &[&str]) -> (Service, File) {
     (Service::start(&[&["--config", file.path()], args].concat()), file)
 }
 
+/// Waits until the counts of a limit have all its requests: they are taken once a second.
+fn wait_for_counts(service: &Service, limit: &str, count: u64) {
+    let mut stream = Stream::open(service, &format!("search={limit}&sort=name&count=1"));
+    stream.until("limits", |limits| {
+        let sums = &limits["rows"][0]["sums"];
+        sums["allowed"].as_u64().unwrap() + sums["denied"].as_u64().unwrap() == count
+    });
+}
+
 fn names(limits: &Value) -> Vec<&str> {
     limits["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
 }
@@ -107,6 +116,7 @@ fn the_query_chooses_limits_and_decisions() {
             service.call("check", limit, "a", &json!({}));
         }
     }
+    wait_for_counts(&service, "trial", 3);
     let window = |query: &str| {
         let reply = service.get(&format!("/v1/stream?follow=off&{query}"));
         assert_eq!(reply.status, 200, "{}", reply.body);
@@ -239,6 +249,7 @@ fn hostile_keys_are_escaped() {
     for _ in 0..3 {
         service.call("check", "login", hostile, &json!({}));
     }
+    wait_for_counts(&service, "login", 3);
     let mut stream = Stream::open(&service, "");
     for name in ["history", "now", "limits", "recent"] {
         let event = stream.next().unwrap();
@@ -285,7 +296,10 @@ fn reloads_are_listed_and_a_refused_file_is_a_problem() {
     let url = "# redis://cache:hunter2@127.0.0.1:6379\n";
     let (service, file) = start(&format!("{url}{LIMITS}"), &[]);
     let config = || service.get("/v1/config").json();
-    let begun = config();
+    let begun = until("the file is read", || match config() {
+        begun if begun["text"].is_string() => Ok(begun),
+        begun => Err(begun),
+    });
     assert_eq!(begun["text"], format!("# redis://cache:***@127.0.0.1:6379\n{LIMITS}"));
     assert_eq!((&begun["file"], &begun["stale"]), (&json!(file.path()), &json!(false)));
     assert_eq!(begun["reloads"].as_array().unwrap().len(), 1);
@@ -337,6 +351,7 @@ fn the_command_prints_a_table_or_json_with_hostile_keys_escaped() {
     for _ in 0..3 {
         service.call("check", "login", hostile, &json!({}));
     }
+    wait_for_counts(&service, "login", 3);
     let done = sluicegate(&["top", "--server", &url]);
     assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
     assert!(done.stdout.contains("3 of 3 limits\n"), "{}", done.stdout);
