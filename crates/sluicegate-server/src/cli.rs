@@ -8,6 +8,7 @@ mod overrides;
 mod recent;
 #[cfg(test)]
 mod reference;
+mod top;
 
 use std::path::PathBuf;
 
@@ -37,6 +38,8 @@ pub(crate) use overrides::{
 };
 use recent::RECENT_HELP;
 pub(crate) use recent::RecentArgs;
+use top::TOP_HELP;
+pub(crate) use top::TopArgs;
 
 macro_rules! ask_help {
     ($examples:literal) => {
@@ -199,6 +202,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Take as many units as a key has, up to the cost
     #[command(after_help = TAKE_HELP)]
     Take(TakeArgs),
+    /// Show the busiest limits of a running service with their top keys, and its problems, each second
+    #[command(after_help = TOP_HELP)]
+    Top(TopArgs),
     /// Lift a key's ban, and forget its denials and earlier bans
     #[command(after_help = UNBAN_HELP)]
     Unban(AskArgs),
@@ -354,7 +360,7 @@ POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clien
 /v1/renew and /v1/release need a token that one of these calls issued.
 
 These are admin calls: POST /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume, /v1/revoke.
-Also GET /v1/audit, /v1/bans, /v1/fleet, /v1/holders, /v1/recent, /v1/limits/LIMIT/top, and overrides under /v1/limits/.
+Also GET /v1/audit, /v1/bans, /v1/config, /v1/stream, /v1/fleet, /v1/holders, /v1/recent, /v1/limits/LIMIT/top, and overrides under /v1/limits/.
 With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to every program
 on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't

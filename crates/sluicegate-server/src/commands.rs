@@ -20,6 +20,7 @@ mod remote;
 mod settle;
 mod setup;
 mod terms;
+mod top;
 mod verb;
 
 pub(crate) use ask::ask;
@@ -38,4 +39,5 @@ pub(crate) use pages::{completions, man};
 pub(crate) use recent::recent;
 pub(crate) use settle::settle;
 pub(crate) use terms::Terms;
+pub(crate) use top::top;
 pub(crate) use verb::Verb;

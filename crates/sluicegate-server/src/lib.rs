@@ -101,6 +101,7 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
             commands::ask(Verb::Decide(Operation::Refund), Terms::default(), args).await
         }
         Command::Recent(args) => commands::recent(args).await,
+        Command::Top(args) => commands::top(args).await,
         Command::Release(args) => commands::settle(HoldVerb::Release, args).await,
         Command::Renew(RenewArgs { of, lasts }) => {
             commands::settle(HoldVerb::Renew { lasts }, of).await

@@ -275,7 +275,9 @@ mod tests {
         let counts = Counts { allowed: 1, denied: 1, shadow_denied: 0 };
         let measured = allocation_counter::measure(|| {
             names.iter().for_each(|name| activity.count(name, counts));
-            (0..10).for_each(|_| drop(activity.tick(Gauges::default())));
+            (0..10).for_each(|_| {
+                let _ = activity.tick(Gauges::default());
+            });
         });
         assert_eq!(activity.limits(HashMap::len), Activity::MOST_LIMITS);
         assert!((1 << 20..16 << 20).contains(&measured.bytes_current), "{measured:?}");

@@ -27,12 +27,12 @@ use body::Events;
 use feed::Feed;
 use window::Window;
 
-const FIELDS: [&str; 15] = [
-    "sort", "search", "show", "count", "offset", "recent", "resume", "limit", "key", "prefix",
-    "outcome", "policy", "source", "client", "since",
+const FIELDS: [&str; 16] = [
+    "follow", "sort", "search", "show", "count", "offset", "recent", "resume", "limit", "key",
+    "prefix", "outcome", "policy", "source", "client", "since",
 ];
 
-/// `GET /v1/stream`: what the service does, as events, once a second until it stops.
+/// `GET /v1/stream`: the activity of the service, as events, once a second until it stops.
 pub(super) async fn stream(
     State(service): State<Arc<Service>>,
     request: Request,
@@ -42,6 +42,7 @@ pub(super) async fn stream(
     let query = Query::read(&head.uri, &FIELDS, "/v1/stream?sort=denied&count=50")?;
     let window = Window::read(&query)?;
     let has_recent = recent::one_of(&query, "recent", &[("on", true), ("off", false)])?;
+    let follows = recent::one_of(&query, "follow", &[("on", true), ("off", false)])?;
     let filter = has_recent.unwrap_or(true).then(|| recent::filter(&query)).transpose()?;
     let last_id = head.headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let resume = query.get("resume").or(last_id).map(str::to_owned);
@@ -57,6 +58,7 @@ pub(super) async fn stream(
     };
     let client = head.extensions.get::<Client>().cloned();
     let feed = Feed::new(service, head, caller, window, filter, resume.as_deref(), place);
+    let feed = if follows == Some(false) { feed.only_first() } else { feed };
     let mut response = Response::new(Body::new(Events::new(feed, client)));
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -365,7 +365,7 @@ fn parameters_that_a_call_does_not_know_are_refused() {
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{path}");
         assert!(reply.body.contains("`count`") || reply.body.contains("`x`"), "{}", reply.body);
     };
-    for path in ["/v1/fleet", "/v1/openapi.json"] {
+    for path in ["/v1/config", "/v1/fleet", "/v1/openapi.json"] {
         assert_eq!(service.get(path).status, 200, "{path}");
         assert_eq!(service.get(&format!("{path}?")).status, 200, "{path}");
         for query in ["?count=5", "?x", "?x=", "?&x=1"] {
@@ -377,6 +377,7 @@ fn parameters_that_a_call_does_not_know_are_refused() {
         "/v1/keys?limit=demo&x=1",
         "/v1/limits?count=5&x=1",
         "/v1/recent?count=5&x=1",
+        "/v1/stream?count=5&x=1",
     ] {
         refused(service.get(path), path);
     }

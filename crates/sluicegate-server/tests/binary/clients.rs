@@ -89,7 +89,7 @@ fn each_right_permits_its_calls_and_no_others() {
     let with = |more: Value| crate::support::with_fields(ask.clone(), &more);
     let token = |limit: &str| json!({"hold": held(limit)});
     type Body<'a> = &'a dyn Fn() -> Value;
-    let calls: [(&str, &str, Body<'_>, [u16; 4]); 23] = [
+    let calls: [(&str, &str, Body<'_>, [u16; 4]); 25] = [
         // The statuses of `checks`, `holds`, `reads` and `boss`.
         ("POST", "/v1/check", &|| ask.clone(), [200, 200, 403, 200]),
         ("POST", "/v1/check", &|| with(json!({"hold": "30s"})), [403, 200, 403, 200]),
@@ -120,6 +120,8 @@ fn each_right_permits_its_calls_and_no_others() {
         ),
         ("GET", "/v1/limits", &|| Value::Null, [403, 403, 200, 200]),
         ("GET", "/v1/recent", &|| Value::Null, [403, 403, 200, 200]),
+        ("GET", "/v1/stream?follow=off", &|| Value::Null, [403, 403, 200, 200]),
+        ("GET", "/v1/config", &|| Value::Null, [403, 403, 403, 200]),
         ("GET", "/v1/limits/shop-api/top", &|| Value::Null, [403, 403, 200, 200]),
         ("GET", "/v1/holders?limit=shop-jobs&key=k", &|| Value::Null, [403, 403, 200, 200]),
         ("POST", "/v1/charge", &|| ask.clone(), [403, 403, 403, 200]),

@@ -28,6 +28,7 @@ mod envoy_blocks;
 mod envoy_connections;
 #[cfg(feature = "envoy")]
 mod envoy_xds;
+mod event_stream;
 mod explain;
 mod fleet;
 mod forward_auth;
@@ -79,6 +80,7 @@ mod resp_holds;
 mod serve;
 mod several;
 mod stop;
+mod stream;
 mod streams;
 mod supervisor;
 mod support;

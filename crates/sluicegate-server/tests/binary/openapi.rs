@@ -6,6 +6,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
+use crate::event_stream::Stream;
 use crate::support::{Client, File, Reply, Service, binary};
 
 /// The limits that the examples name.
@@ -192,6 +193,7 @@ impl Services {
                 "/v1/bans" => "/v1/bans?limit=nobody",
                 "/v1/keys" if limit == "demo" => "/v1/keys?limit=demo&prefix=al",
                 "/v1/keys" => "/v1/keys?limit=nobody",
+                "/v1/stream" => "/v1/stream?follow=off",
                 path => path,
             };
             let path = path.replace("{limits}", limit).replace("{call}", &format!("{limit}/cart"));
@@ -204,6 +206,7 @@ impl Services {
             "/v1/ban",
             "/v1/bans",
             "/v1/charge",
+            "/v1/config",
             "/v1/explain",
             "/v1/keys",
             "/v1/revoke",
@@ -214,6 +217,7 @@ impl Services {
             "/v1/reset",
             "/v1/recent",
             "/v1/limits/{limit}/top",
+            "/v1/stream",
             "/v1/unban",
         ]
         .contains(&path);
@@ -264,6 +268,12 @@ impl Services {
                 call(&self.local, "once", "alice")
             }
             429 => call(&self.local, "demo", "spent"),
+            503 if path == "/v1/stream" => {
+                let streams: Vec<_> = (0..32).map(|_| Stream::open(&self.local, "")).collect();
+                let refused = call(&self.local, "demo", "alice");
+                drop(streams);
+                refused
+            }
             503 => call(&self.without_store, "demo", "alice"),
             _ => panic!("no test knows how to get {status} of {path}"),
         }

@@ -17,6 +17,7 @@ use super::now::Now;
 use super::window::Window;
 use crate::access::{Call, Caller};
 use crate::decisions::Filter;
+use crate::printable_json::printable_json;
 
 /// The events of one stream.
 pub(super) struct Feed {
@@ -31,6 +32,8 @@ pub(super) struct Feed {
     /// The last step that the reader has; `None` before the first event.
     step: Option<u64>,
     is_first: bool,
+    /// Whether more events follow the first ones.
+    follows: bool,
     has_ended: bool,
     /// The limits that the reader has the history of.
     known: HashSet<String>,
@@ -72,6 +75,7 @@ impl Feed {
             seconds,
             step,
             is_first: true,
+            follows: true,
             has_ended: false,
             known: HashSet::new(),
             ends: Instant::now() + Self::MOST,
@@ -79,9 +83,14 @@ impl Feed {
         }
     }
 
+    /// Ends after the first events.
+    pub(super) fn only_first(self) -> Self {
+        Self { follows: false, ..self }
+    }
+
     /// Returns the events of the next second; `None` after the last ones.
     pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
-        if self.has_ended {
+        if self.has_ended || !(self.is_first || self.follows) {
             return None;
         }
         if !self.is_first {
@@ -150,7 +159,9 @@ fn event(events: &mut Vec<u8>, name: &str, id: Option<&str>, data: &impl Seriali
         events.extend_from_slice(id.as_bytes());
     }
     events.extend_from_slice(b"\ndata: ");
-    // JSON has no line breaks outside of strings, and escapes those within. Writing to a `Vec` can't fail.
-    let _ = serde_json::to_writer(&mut *events, data);
+    // JSON has no line breaks outside of strings, and escapes those within. Clients choose keys, so control characters
+    // and bidirectional marks are escaped too. These types can't fail to serialize.
+    let text = serde_json::to_string(data).unwrap_or_default();
+    events.extend_from_slice(printable_json(&text).as_bytes());
     events.extend_from_slice(b"\n\n");
 }

@@ -1,0 +1,270 @@
+//! `top`: the state of a service, its problems and its busiest limits.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use serde::Deserialize;
+use sluicegate_core::printable;
+use tokio::time::MissedTickBehavior;
+
+use super::{lines, remote};
+use crate::cli::TopArgs;
+use crate::output::{Exit, Failure, say};
+use crate::printable_json::printable_json;
+use crate::signals::StopSignals;
+
+/// The state of a service.
+#[derive(Deserialize)]
+struct Now {
+    name: String,
+    version: String,
+    uptime_ms: u64,
+    rates: Rates,
+    decision_us: Option<Quantiles>,
+    store: Store,
+    problems: Vec<Problem>,
+}
+
+#[derive(Deserialize)]
+struct Rates {
+    allowed: u64,
+    denied: u64,
+    shadow_denied: u64,
+    #[serde(default)]
+    errors: u64,
+}
+
+#[derive(Deserialize)]
+struct Quantiles {
+    p50: u64,
+    p99: u64,
+}
+
+#[derive(Deserialize)]
+struct Store {
+    kind: String,
+    state: String,
+    down_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    severity: String,
+    text: String,
+    remedy: String,
+    detail: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Limits {
+    total: usize,
+    matching: usize,
+    rows: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    enabled: bool,
+    overridden: bool,
+    rates: Rates,
+    sums: Rates,
+    capacity_permille: Option<u64>,
+    top_denied: Vec<Key>,
+    top_used: Vec<Key>,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    key: Option<String>,
+    key_bytes: Option<String>,
+    count: u64,
+}
+
+/// Prints the state of a service and its busiest limits: once, or each second until a signal.
+///
+/// # Errors
+/// Returns an error if the service can't be reached, doesn't answer, or answers with an error.
+pub(crate) async fn top(args: TopArgs) -> Result<Exit, Failure> {
+    let token = args.service.admin_token.read()?;
+    let is_live = !args.once && std::io::stdout().is_terminal();
+    let show = async || {
+        let server = &args.service.server;
+        let call = remote::Call::get(server, args.path(), token.as_deref());
+        let body = call.read(Some(args.service.deadline)).await?;
+        let foreign = || {
+            Failure::store(format_args!(
+                "the service at {server} doesn't answer as a Sluicegate service does: check the URL"
+            ))
+        };
+        let text = String::from_utf8(body).map_err(|_| foreign())?;
+        let (now, limits) = data(&text, "now").zip(data(&text, "limits")).ok_or_else(foreign)?;
+        if args.service.json {
+            say(printable_json(&format!("{{\"now\":{now},\"limits\":{limits}}}")));
+            return Ok(());
+        }
+        let now = serde_json::from_str(now).map_err(|_| foreign())?;
+        let limits = serde_json::from_str(limits).map_err(|_| foreign())?;
+        // The terminal is cleared with the new table at hand, so that it doesn't flicker.
+        let clear = if is_live { "\u{1b}[H\u{1b}[J" } else { "" };
+        say(format_args!("{clear}{}", shown(&now, &limits).trim_end()));
+        Ok::<(), Failure>(())
+    };
+    if args.once || !(is_live || args.service.json) {
+        show().await?;
+        return Ok(Exit::Allowed);
+    }
+    let mut signals = StopSignals::new()
+        .map_err(|error| Failure::usage(format_args!("can't wait for signals: {error}")))?;
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => show().await?,
+            signal = signals.next() => return Ok(Exit::Signal(signal)),
+        }
+    }
+}
+
+/// Returns the data of the first event with a name.
+fn data<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.split("\n\n").find_map(|event| {
+        let mut lines = event.lines();
+        lines.find(|line| line.strip_prefix("event: ") == Some(name))?;
+        lines.find_map(|line| line.strip_prefix("data: "))
+    })
+}
+
+/// Describes a service as lines, with everything escaped that clients choose.
+fn shown(now: &Now, limits: &Limits) -> String {
+    let mut text = String::new();
+    let rates = &now.rates;
+    // Writing to a string doesn't fail.
+    let _ = writeln!(
+        text,
+        "{} {}, up {}: {} allowed/s, {} denied/s, {} denied by shadows/s, {} errors/s",
+        printable(&now.name),
+        printable(&now.version),
+        words(now.uptime_ms),
+        rates.allowed,
+        rates.denied,
+        rates.shadow_denied,
+        rates.errors
+    );
+    let _ = write!(text, "store {} is {}", printable(&now.store.kind), printable(&now.store.state));
+    if let Some(down) = now.store.down_ms {
+        let _ = write!(text, " for {}", words(down));
+    }
+    if let Some(Quantiles { p50, p99 }) = &now.decision_us {
+        let (half, most) = (lines::words(*p50), lines::words(*p99));
+        let _ = write!(text, ", a decision takes {half}, and 1 of 100 more than {most}");
+    }
+    text.push('\n');
+    for problem in &now.problems {
+        let (severity, said) = (printable(&problem.severity), printable(&problem.text));
+        let _ = writeln!(text, "{severity}: {said} {}", printable(&problem.remedy));
+        for line in problem.detail.iter().flat_map(|detail| detail.lines()) {
+            let _ = writeln!(text, "    {}", printable(line));
+        }
+    }
+    let _ = writeln!(text, "\n{} of {} limits", limits.matching, limits.total);
+    text.push_str(&table(&limits.rows));
+    text
+}
+
+fn table(rows: &[Row]) -> String {
+    let head = ["allowed/s", "denied/s", "shadow/s", "denied in 15 min", "used by top key"];
+    let names: Vec<_> = rows.iter().map(name).collect();
+    let lengths = names.iter().map(|name| name.chars().count());
+    let width = lengths.max().unwrap_or(0).max("limit".len());
+    let mut text = format!("{:width$}", "limit");
+    for column in head {
+        let _ = write!(text, "  {column}");
+    }
+    text.push_str("  top keys\n");
+    for (row, name) in rows.iter().zip(&names) {
+        let used = row.capacity_permille.map_or("-".to_owned(), |used| format!("{} %", used / 10));
+        let Rates { allowed, denied, shadow_denied, .. } = row.rates;
+        let cells = [allowed, denied, shadow_denied, row.sums.denied].map(|it| it.to_string());
+        let _ = write!(text, "{name:width$}");
+        for (cell, column) in cells.iter().chain([&used]).zip(head) {
+            let _ = write!(text, "  {cell:>width$}", width = column.len());
+        }
+        let lists = [("denied", &row.top_denied), ("used", &row.top_used)];
+        let lists = lists.iter().filter(|(_, list)| !list.is_empty()).map(|(what, list)| {
+            let keys: Vec<_> = list.iter().map(key).collect();
+            format!("{what}: {}", keys.join(", "))
+        });
+        let lists: Vec<_> = lists.collect();
+        let _ = writeln!(text, "  {}", lists.join("; "));
+    }
+    text
+}
+
+fn name(row: &Row) -> String {
+    let mut name = printable(&row.name);
+    if !row.enabled {
+        name.push_str(" (off)");
+    }
+    if row.overridden {
+        name.push_str(" (overridden)");
+    }
+    name
+}
+
+fn key(key: &Key) -> String {
+    let Key { key, key_bytes, count } = key;
+    match (key, key_bytes) {
+        (Some(key), _) => format!("{} {count}", printable(key)),
+        (None, bytes) => {
+            format!("the bytes {} {count}", printable(bytes.as_deref().unwrap_or("?")))
+        }
+    }
+}
+
+fn words(millis: u64) -> String {
+    lines::words(millis.saturating_mul(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_columns_of_each_limit_and_escaped_keys() {
+        let row = |name: &str, enabled: bool| {
+            serde_json::json!({
+                "name": name, "enabled": enabled, "overridden": !enabled,
+                "rates": {"allowed": 12, "denied": 3, "shadow_denied": 0},
+                "sums": {"allowed": 9_000, "denied": 77, "shadow_denied": 0},
+                "capacity_permille": if enabled { Some(987) } else { None },
+                "top_denied": [{"key": "\u{1b}[2J\u{202e}é", "count": 70}],
+                "top_used": [{"key_bytes": "ff00", "count": 5}],
+            })
+        };
+        let rows: Vec<Row> =
+            serde_json::from_value(serde_json::json!([row("login", true), row("m", false)]))
+                .unwrap();
+        let text = table(&rows);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "limit                 allowed/s  denied/s  shadow/s  denied in 15 min  used by top key  top keys"
+        );
+        assert_eq!(
+            lines[1],
+            "login                        12         3         0                77             98 %  \
+             denied: \\u{1b}[2J\\u{202e}é 70; used: the bytes ff00 5"
+        );
+        assert!(lines[2].starts_with("m (off) (overridden)         12 "), "{text}");
+    }
+
+    #[test]
+    fn an_event_is_found_by_its_name() {
+        let text =
+            "event: history\nid: 1-2\ndata: {}\n\nevent: now\ndata: {\"a\":\"event: limits\"}\n\n";
+        assert_eq!(data(text, "now"), Some("{\"a\":\"event: limits\"}"));
+        assert_eq!((data(text, "history"), data(text, "limits")), (Some("{}"), None));
+    }
+}
