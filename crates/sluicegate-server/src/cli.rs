@@ -18,7 +18,7 @@ use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
 use crate::commands::{AskedLimits, UsedArg};
-use crate::decisions::DecisionLogArg;
+use crate::decisions::{DecisionLogArg, RecorderArg};
 #[cfg(feature = "envoy")]
 use crate::envoy::EnvoyArgs;
 use crate::logging::LogFormat;
@@ -369,6 +369,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) decision_log: DecisionLogArg,
+
+    #[command(flatten)]
+    pub(crate) recorder: RecorderArg,
 
     /// Report ready on /readyz before the store has answered for the first time
     #[arg(long)]

@@ -79,9 +79,10 @@ pub use crate::config_file::{
     ConfigProblem, DecisionLogConfig, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig,
     HttpConfig, LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress,
     ListenAddressError, ListenHost, ListenerConfig, ListenersConfig, LoggedKeys, MemoryConfig,
-    MetricsConfig, Overflow, Override, OverrideError, Password, RedisAccess, RedisConfig, RedisUrl,
-    RespConfig, Right, Sample, SampleError, SentinelAccess, ServiceConfig, SocketMode, StoreUrl,
-    StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
+    MetricsConfig, Overflow, Override, OverrideError, Password, RecorderConfig, RecorderSize,
+    RecorderSizeError, RedisAccess, RedisConfig, RedisUrl, RespConfig, Right, Sample, SampleError,
+    SentinelAccess, ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError,
+    TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -17,6 +17,7 @@ mod memory;
 mod metrics;
 mod overrides;
 mod problem;
+mod recorder;
 mod redis;
 mod resp;
 mod service;
@@ -54,6 +55,7 @@ pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
 pub(crate) use overrides::{limit_times, limit_with};
 pub use problem::{ConfigErrors, ConfigProblem};
+pub use recorder::{RecorderConfig, RecorderSize, RecorderSizeError};
 pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
 pub use resp::RespConfig;
 pub use service::ServiceConfig;
@@ -118,6 +120,8 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// The log of decisions of the service.
     pub decision_log: DecisionLogConfig,
+    /// The recorder of decisions of the service.
+    pub recorder: RecorderConfig,
     /// The limits of Envoy's descriptors.
     pub envoy: EnvoyConfig,
     /// The clients of the service. Without any, all programs may check limits and hold their units.
@@ -308,6 +312,7 @@ impl PartialEq for Config {
             service,
             metrics,
             decision_log,
+            recorder,
             envoy,
             clients,
             limits_in_requests,
@@ -329,6 +334,7 @@ impl PartialEq for Config {
             && *service == other.service
             && *metrics == other.metrics
             && *decision_log == other.decision_log
+            && *recorder == other.recorder
             && *envoy == other.envoy
             && *clients == other.clients
             && *limits_in_requests == other.limits_in_requests

@@ -20,7 +20,7 @@ use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
     ClientConfig, Config, DecisionLogConfig, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig,
-    MemoryConfig, MetricsConfig, RedisConfig, ServiceConfig, StoreUrl,
+    MemoryConfig, MetricsConfig, RecorderConfig, RedisConfig, ServiceConfig, StoreUrl,
 };
 use crate::config_file::{ListenersConfig, RespConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
@@ -82,6 +82,7 @@ pub(super) struct Fixed {
     pub(super) listeners: ListenersConfig,
     pub(super) service: ServiceConfig,
     pub(super) decision_log: DecisionLogConfig,
+    pub(super) recorder: RecorderConfig,
 }
 
 /// The store that a configuration names.
@@ -408,6 +409,7 @@ impl Fixed {
             listeners: config.listeners.clone(),
             service: config.service.clone(),
             decision_log: config.decision_log.clone(),
+            recorder: config.recorder,
         }
     }
 
@@ -429,6 +431,7 @@ impl Fixed {
         note("listeners", self.listeners != next.listeners);
         note("service", self.service != next.service);
         note("decision_log", self.decision_log != next.decision_log);
+        note("recorder", self.recorder != next.recorder);
         fields
     }
 }
