@@ -4,7 +4,7 @@ mod chart;
 mod kinds;
 
 pub use chart::Chart;
-use kinds::{batch, errors, floor, http, ratelimit, resp, script, time};
+use kinds::{batch, errors, floor, http, log, ratelimit, resp, script, time};
 
 /// The better direction of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -357,6 +357,38 @@ pub const GOALS: &[Goal] = &[
     ),
     errors("http-512-errors", "undecided requests on 512 connections"),
     errors("http-3000-errors", "undecided requests on 3,000 connections"),
+    log("decision-log", "a check, with a decision log of all decisions", 0.9),
+    log(
+        "decision-log-1-percent",
+        "a check, with a decision log of 1 % of the allowed decisions",
+        0.98,
+    ),
+    log("recorder", "a check, with the recorder for simulations", 0.98),
+    Goal {
+        name: "stream-cpu",
+        what: "the page's stream, with 10,000 limits and 100,000 checks/s in Redis' protocol",
+        target: 3.0,
+        better: Better::Lower,
+        unit: "% of the service's processor time",
+        chart: Chart::Operator,
+    },
+    Goal {
+        name: "override-median",
+        what: "from the answer to an override to the first decision by it, in each of 8 processes \
+               under load, while another one is stopped",
+        target: 300.0,
+        better: Better::Lower,
+        unit: "ms, the median",
+        chart: Chart::Operator,
+    },
+    Goal {
+        name: "override-worst",
+        what: "like `override-median`, the slowest process",
+        target: 2000.0,
+        better: Better::Lower,
+        unit: "ms",
+        chart: Chart::Operator,
+    },
     resp("resp-check-1", "`SG.CHECK` on 50 connections, one at a time on each"),
     resp("resp-check-16", "`SG.CHECK` on 50 connections, in pipelines of 16"),
     resp("resp-check-64", "`SG.CHECK` on 50 connections, in pipelines of 64"),

@@ -1,12 +1,12 @@
 //! The service over HTTP.
 
 mod answer;
-mod check;
+pub mod check;
 mod client;
 mod connections;
 mod forward_auth;
 mod rivals;
-mod services;
+pub mod services;
 
 use crate::machine::{pin_thread, unpin_thread};
 use crate::measure::Session;

@@ -14,6 +14,7 @@ mod layer;
 mod limitador;
 mod machine;
 mod measure;
+mod operator;
 mod overload;
 mod plot;
 mod program;
@@ -108,6 +109,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     topology::measure(&mut session);
     overload::measure(&mut session);
     http::measure(&mut session);
+    operator::measure(&mut session);
     resp::measure(&mut session);
     rls::measure(&mut session);
     rlqs::measure(&mut session);

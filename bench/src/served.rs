@@ -59,6 +59,11 @@ impl Served {
         Ok(served)
     }
 
+    /// Returns the id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns the processor time of the service, in ns.
     pub fn nanos(&self) -> Result<f64> {
         all_nanos(self.child.id())

@@ -8,6 +8,7 @@ mod beside;
 mod book;
 mod ci;
 mod clients;
+mod deb;
 mod deploy;
 mod envoy;
 mod files;
@@ -97,6 +98,10 @@ enum Task {
         /// Files and folders whose findings are printed; without any, check all files
         paths: Vec<String>,
     },
+    /// Build the Debian package, with pages of the manual and completions for shells
+    ///
+    /// Needs the command cargo-deb. The package is in target/debian.
+    Deb,
     /// Redraw the plots of docs/policies
     Plots,
     /// Write the generated pages of docs/: command-line.md
@@ -130,6 +135,7 @@ fn main() -> ExitCode {
         Task::Prose { update: true, .. } => prose::update(),
         Task::Prose { paths, .. } if paths.is_empty() => prose::check(),
         Task::Prose { paths, .. } => prose::show(&paths),
+        Task::Deb => deb::deb(),
         Task::Plots => plots::plots(),
         Task::Pages => reference::pages(),
         Task::Book => book::book(),

@@ -7,13 +7,21 @@ pub enum Chart {
     Redis,
     EndToEnd,
     Http,
+    Operator,
     Resp,
     Envoy,
 }
 
 impl Chart {
-    pub const ALL: [Self; 6] =
-        [Self::Embedded, Self::Redis, Self::EndToEnd, Self::Http, Self::Resp, Self::Envoy];
+    pub const ALL: [Self; 7] = [
+        Self::Embedded,
+        Self::Redis,
+        Self::EndToEnd,
+        Self::Http,
+        Self::Operator,
+        Self::Resp,
+        Self::Envoy,
+    ];
 
     pub const fn title(self) -> &'static str {
         match self {
@@ -21,6 +29,7 @@ impl Chart {
             Self::Redis => "The Redis store, on the server",
             Self::EndToEnd => "Client, middleware and replay",
             Self::Http => "The service over HTTP",
+            Self::Operator => "Operators' tools",
             Self::Resp => "The service in Redis' protocol",
             Self::Envoy => "Envoy's rate limit and quota services",
         }
@@ -32,6 +41,7 @@ impl Chart {
             Self::Redis => "redis.svg",
             Self::EndToEnd => "end-to-end.svg",
             Self::Http => "http.svg",
+            Self::Operator => "operator.svg",
             Self::Resp => "resp.svg",
             Self::Envoy => "envoy.svg",
         }

@@ -35,6 +35,12 @@ pub(super) const fn time(
     Goal { name, what, target, better: Better::Higher, unit, chart }
 }
 
+/// Returns the goal of a check whose decision is also written.
+pub(super) const fn log(name: &'static str, what: &'static str, target: f64) -> Goal {
+    const WITHOUT: &str = "ratio of the processor time without it to that with it";
+    Goal { name, what, target, better: Better::Higher, unit: WITHOUT, chart: Chart::Operator }
+}
+
 pub(super) const fn ratelimit(name: &'static str, what: &'static str) -> Goal {
     Goal {
         name,

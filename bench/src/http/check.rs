@@ -17,7 +17,7 @@ const REQUESTS: usize = 20_000;
 /// The number of different requests.
 const DIFFERENT: usize = 1 << 14;
 const KEYS: u64 = 100_000;
-const UNIT: &str = "µs of processor time for a request";
+pub const UNIT: &str = "µs of processor time for a request";
 
 /// Measures the goals of a check.
 pub fn measure(session: &mut Session) {
@@ -60,8 +60,13 @@ fn beside_rival(effort: Effort, rival: Rival) -> Result<Measured> {
 
 /// Returns the times of another side and ours, which take turns.
 fn pairs(effort: Effort, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
+    many_pairs(effort.count(PAIRS), other, ours)
+}
+
+/// Returns a number of pairs of times of another side and ours.
+pub fn many_pairs(count: usize, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
     let mut pairs = Pairs::default();
-    for round in 0..=effort.count(PAIRS) {
+    for round in 0..=count {
         let (other, ours) = (other.run()?, ours.run()?);
         // The first round is the warm-up.
         if round > 0 {
@@ -79,8 +84,8 @@ fn named(other: &str, pairs: &Pairs) -> Measured {
 }
 
 /// A service under load.
-struct Side {
-    served: Served,
+pub struct Side {
+    pub served: Served,
     client: Client,
     requests: Vec<Vec<u8>>,
 }
@@ -95,7 +100,12 @@ impl Side {
     }
 
     fn ours(store: &str, is_awake: bool) -> Result<Self> {
-        Self::new(ours(store)?, services::request, is_awake)
+        Self::of_ours(ours(store)?, is_awake)
+    }
+
+    /// Returns our service as a side.
+    pub fn of_ours(served: Served, is_awake: bool) -> Result<Self> {
+        Self::new(served, services::request, is_awake)
     }
 
     /// Sends requests, and returns the processor time of the service for one, in µs.

@@ -15,11 +15,17 @@ pub const PATH: &str = "/v1/check";
 
 /// Starts `sluicegate serve` with one limit, in the store at a URL.
 pub fn ours(store: &str) -> Result<Served> {
+    ours_with(store, |_| String::new())
+}
+
+/// Starts `sluicegate serve` like [`ours`], with more settings, which may name files in a folder.
+pub fn ours_with(store: &str, settings: impl FnOnce(&Path) -> String) -> Result<Served> {
     let program = build(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     Served::start(|address, folder| {
         let config = folder.join("limits.yaml");
         let limits = "{demo: {policies: [token_bucket 1000000/s burst 1000000], deadline: 5s}}";
-        fs::write(&config, format!("store: \"{store}\"\nlimits: {limits}\n"))?;
+        let settings = settings(folder);
+        fs::write(&config, format!("store: \"{store}\"\nlimits: {limits}\n{settings}\n"))?;
         let mut command = Command::new(program);
         command.args(["serve", "--listen", &address.to_string(), "--config"]).arg(config);
         Ok(command)

@@ -1,6 +1,7 @@
 //! The service's JSON answers, which this crate and the command line also read.
 
 mod answer;
+mod explanation;
 mod instant;
 mod listed;
 mod overrides;
@@ -8,6 +9,7 @@ mod overrides;
 pub use answer::{
     Answer, BanAnswer, HoldAnswer, PAUSED, PauseAnswer, PolicyAnswer, STORE_FULL, WaitEnded,
 };
+pub use explanation::{Because, Explanation, NumberOrigin};
 pub use instant::Rfc3339;
 pub use listed::{BanEntry, BanList, HolderEntry, HolderList};
 pub use overrides::{AuditEntry, AuditList, OverrideEntry, OverrideList, OverrideTo, key_fields};

@@ -134,6 +134,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Take the place of envoyproxy/ratelimit: its files, variables, ports and answers
     #[cfg(feature = "envoy")]
     Envoy(EnvoyArgs),
+    /// Explain how a request would be decided, and the origin of each number, without taking units
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(AskArgs),
     /// List the processes of a running service, and which of them have another configuration
     #[command(after_help = FLEET_HELP)]
     Fleet(ServiceArgs),
@@ -275,6 +278,15 @@ const CHECK_HELP: &str = ask_help!(
   sluicegate check --config limits.yaml --limit user --key alice --limit org --key acme --cost 3
   sluicegate check --server http://127.0.0.1:8080 --limit llm --key acme --cost tokens=1000 --hold 30s --json"
 );
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  sluicegate explain --server http://127.0.0.1:8080 --limit api --key acme
+  sluicegate explain --config limits.yaml --store redis://127.0.0.1:6379 --limit api --key acme --cost 5 --json
+
+The command charges nothing. A service may require the admin token.
+
+Exit status: 0 the request would pass, 1 it would be denied, 2 invalid arguments or configuration, 3 the store failed.";
 
 const PEEK_HELP: &str = ask_help!(
     "  sluicegate peek --limit demo --key alice --store redis://127.0.0.1:6379

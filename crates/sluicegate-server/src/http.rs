@@ -8,6 +8,7 @@ mod decide;
 #[cfg(test)]
 mod driven;
 mod error;
+mod explain;
 mod fleet;
 mod forward_auth;
 pub(crate) mod frequent;

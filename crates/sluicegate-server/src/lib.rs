@@ -11,6 +11,7 @@ mod cost;
 mod decisions;
 #[cfg(feature = "envoy")]
 mod envoy;
+mod explain;
 mod fleet;
 #[cfg(feature = "envoy")]
 mod grpc;
@@ -124,6 +125,7 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
         Command::Completions(args) => commands::completions(args.shell),
         Command::Man(args) => commands::man(&args.folder),
         Command::Limits(args) => commands::limits(args).await,
+        Command::Explain(args) => commands::explain(args).await,
         Command::Fleet(args) => commands::fleet(args).await,
         Command::Override(args) => commands::overrides(args.command).await,
         #[cfg(feature = "envoy")]

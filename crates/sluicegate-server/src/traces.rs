@@ -176,7 +176,7 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 28] = [
+    const PLAIN: [&str; 29] = [
         "/",
         "/healthz",
         "/metrics",
@@ -188,6 +188,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/cancel",
         "/v1/charge",
         "/v1/check",
+        "/v1/explain",
         "/v1/fleet",
         "/v1/holders",
         "/v1/limits",

@@ -9,3 +9,5 @@ pub use crate::observe::{Answered, Observer, Settled};
 pub use crate::overrides::{
     AuditEntry, NewOverride, OverrideEntry, OverrideTo, Overrides, OverridesError,
 };
+#[cfg(feature = "config")]
+pub use crate::registry::{Standing, Treatment};

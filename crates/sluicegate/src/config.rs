@@ -77,12 +77,12 @@
 pub use crate::config_file::{
     ClientCertificates, ClientConfig, ClientCredential, ClientToken, ConfigCaps, ConfigErrors,
     ConfigProblem, DecisionLogConfig, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig,
-    HttpConfig, LimitBlock, LimitConfig, LimitPattern, LimitPatternError, ListenAddress,
-    ListenAddressError, ListenHost, ListenerConfig, ListenersConfig, LoggedKeys, MemoryConfig,
-    MetricsConfig, Overflow, Override, OverrideError, Password, RecorderConfig, RecorderSize,
-    RecorderSizeError, RedisAccess, RedisConfig, RedisUrl, RespConfig, Right, Sample, SampleError,
-    SentinelAccess, ServiceConfig, SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError,
-    TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
+    FilePlace, HttpConfig, LimitBlock, LimitConfig, LimitOrigins, LimitPattern, LimitPatternError,
+    ListenAddress, ListenAddressError, ListenHost, ListenerConfig, ListenersConfig, LoggedKeys,
+    MemoryConfig, MetricsConfig, Origins, Overflow, Override, OverrideError, Password,
+    RecorderConfig, RecorderSize, RecorderSizeError, RedisAccess, RedisConfig, RedisUrl,
+    RespConfig, Right, Sample, SampleError, SentinelAccess, ServiceConfig, SocketMode, StoreUrl,
+    StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

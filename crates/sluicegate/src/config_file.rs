@@ -15,6 +15,7 @@ mod listen_address;
 mod listeners;
 mod memory;
 mod metrics;
+mod origins;
 mod overrides;
 mod problem;
 mod recorder;
@@ -52,6 +53,7 @@ pub use listen_address::{ListenAddress, ListenAddressError, ListenHost, SocketMo
 pub use listeners::{ClientCertificates, ListenerConfig, ListenersConfig, TlsConfig};
 pub use memory::{MemoryConfig, Overflow};
 pub use metrics::MetricsConfig;
+pub use origins::{FilePlace, LimitOrigins, Origins};
 pub use overrides::{Override, OverrideError};
 pub(crate) use overrides::{limit_times, limit_with};
 pub use problem::{ConfigErrors, ConfigProblem};
@@ -131,6 +133,8 @@ pub struct Config {
     /// The settings for commands in Redis' protocol.
     pub resp: RespConfig,
     warnings: Vec<ConfigProblem>,
+    /// The places of the settings, which don't count in comparisons.
+    origins: Arc<Origins>,
     /// The other files that the configuration was read from.
     files: Vec<PathBuf>,
     /// Digest of the bytes that it was read from.
@@ -213,6 +217,11 @@ limits:
         &self.files
     }
 
+    /// Returns the places of the settings, except for limits that code has changed.
+    pub(crate) fn origins(&self) -> Arc<Origins> {
+        Arc::new(self.origins.of(&self.limits))
+    }
+
     /// Returns the digest of the bytes that the configuration was read from: see [`digest`].
     pub(crate) const fn digest(&self) -> u64 {
         self.digest
@@ -291,7 +300,9 @@ impl Default for Config {
     /// Returns the configuration of [`Config::DEMO`].
     #[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
     fn default() -> Self {
-        Self::parse(Self::DEMO, "demo").expect("the demo config is valid")
+        let demo = Self::parse(Self::DEMO, "demo").expect("the demo config is valid");
+        // There is no file.
+        Self { origins: Arc::default(), ..demo }
     }
 }
 
@@ -318,6 +329,7 @@ impl PartialEq for Config {
             limits_in_requests,
             resp,
             warnings: _,
+            origins: _,
             files: _,
             digest: _,
         } = self;

@@ -246,8 +246,8 @@ mod guides {
     mod library {}
     #[doc = include_str!("../../../docs/configuration.md")]
     mod configuration {}
-    #[doc = include_str!("../../../docs/operation.md")]
-    mod operation {}
+    #[doc = include_str!("../../../docs/metrics.md")]
+    mod metrics {}
     #[doc = include_str!("../../../docs/waiting.md")]
     mod waiting {}
     #[cfg(all(feature = "calendar", feature = "macros"))]

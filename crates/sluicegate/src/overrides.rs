@@ -186,6 +186,12 @@ impl Overrides {
         Ok(mirror.keys_after(limit, after).take(count).map(entry).collect())
     }
 
+    /// Returns an override as this process knows it, without calling the store. The key is as the limit counts it.
+    #[must_use]
+    pub fn known_of(&self, limit: &str, key: Option<&[u8]>) -> Option<OverrideEntry> {
+        self.entry(limit, key)
+    }
+
     /// Returns the number of overrides of a limit's keys, as far as this process knows them.
     #[must_use]
     pub fn count(&self, limit: &str) -> usize {

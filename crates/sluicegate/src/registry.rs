@@ -19,6 +19,7 @@ mod response_fields;
 mod route;
 mod settle;
 mod shared;
+mod standing;
 mod target;
 mod token_routing;
 
@@ -30,7 +31,7 @@ use smallvec::SmallVec;
 
 use crate::capacity::TooSmall;
 use crate::config_file::{
-    ClientConfig, Config, EnvoyConfig, HttpConfig, LimitConfig, RespConfig, Switch,
+    ClientConfig, Config, EnvoyConfig, HttpConfig, LimitConfig, Origins, RespConfig, Switch,
 };
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
@@ -40,6 +41,7 @@ use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub(crate) use gate::Look;
 pub use gate::{Counted, CountedKey, Gate, JoinError, Leased, MissingKey, RequestKeys};
+pub use standing::{Standing, Treatment};
 
 pub(crate) use response_fields::{Shown, ShownPartition};
 
@@ -280,8 +282,9 @@ impl Registry {
         }
         let changes = writer.changes(config, &limits);
         writer.fixed = Some(fixed);
-        // The file may say the same in other words.
+        // The file may say the same in other words, and on other lines.
         writer.digest = Some(config.digest());
+        writer.origins = config.origins();
         if !changes.is_empty() {
             writer.adopt(config, limits);
             self.shared.publish(&mut writer);
@@ -355,6 +358,12 @@ impl Registry {
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<Arc<LimitConfig>> {
         self.shared.current().entry(name).map(|entry| Arc::clone(&entry.opened.config))
+    }
+
+    /// Returns the places of the configuration's settings in its files. They follow the file even if only lines moved.
+    #[must_use]
+    pub fn origins(&self) -> Arc<Origins> {
+        Arc::clone(&self.shared.write().origins)
     }
 
     /// Returns the settings for HTTP requests and responses.

@@ -4,7 +4,7 @@
 
 use sluicegate_testkit::servers::Server;
 
-/// Returns the rules of the user in `docs/operation.md`, with the password `pw`, for keys with this prefix.
+/// Returns the rules of the user in `docs/stores.md`, with the password `pw`, for keys with this prefix.
 pub(crate) fn documented(prefix: &str) -> Vec<String> {
     of_lines(prefix, |line| !line.ends_with("# a cluster"))
 }
@@ -15,7 +15,7 @@ pub(crate) fn documented_for_clusters(prefix: &str) -> Vec<String> {
 }
 
 fn of_lines(prefix: &str, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
-    let text = include_str!("../../../../docs/operation.md");
+    let text = include_str!("../../../../docs/stores.md");
     let lines = text.lines().filter_map(|line| line.strip_prefix("ACL SETUSER limiter "));
     let rules = lines
         .filter(|line| is_meant(line))

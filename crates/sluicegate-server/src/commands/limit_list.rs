@@ -19,9 +19,11 @@ struct Page<'a> {
 #[derive(Deserialize)]
 struct Limit {
     name: String,
-    enabled: bool,
     key: String,
     policies: Vec<Policy>,
+    rollout: String,
+    file: Option<String>,
+    line: Option<u64>,
     allow: u64,
     block: u64,
     overrides: u64,
@@ -71,8 +73,11 @@ fn line_of(limit: &Limit) -> String {
         specs.collect::<Vec<_>>().join(", "),
         printable(&limit.key)
     );
-    if !limit.enabled {
-        line.push_str("  off");
+    if limit.rollout != "enforced" {
+        line.push_str(&format!("  {}", printable(&limit.rollout.replace('_', " "))));
+    }
+    if let (Some(file), Some(number)) = (&limit.file, limit.line) {
+        line.push_str(&format!("  {}:{number}", printable(file)));
     }
     if limit.is_overridden {
         line.push_str("  overridden at run time");

@@ -17,7 +17,7 @@ use super::verb::Verb;
 use super::{AskedLimit, AskedLimits, interrupt};
 use crate::cli::ToArgs;
 use crate::output::{Exit, Failure, say};
-use sluicegate_client::json::Answer;
+use sluicegate_client::json::{Answer, Explanation};
 
 /// Default deadline of a call to the service, in addition to the requested wait.
 const PATIENCE: Span = match Span::from_millis(5_000) {
@@ -107,6 +107,21 @@ impl<'a> Call<'a> {
                 Ok(interrupted.give_back(giving).await)
             }
         }
+    }
+
+    /// Sends a call that explains a decision, and prints the answer.
+    ///
+    /// # Errors
+    /// See [`Call::tell`].
+    pub(super) async fn explain(
+        self,
+        to: &ToArgs,
+        print: impl FnOnce(&Explanation<'_>),
+    ) -> Result<Exit, Failure> {
+        let service = self.service;
+        let reply = self.ask(to).await?;
+        let explanation: Explanation<'_> = show(service, &reply, to.json, print)?;
+        Ok(Exit::of(&explanation.decision))
     }
 
     /// Sends a call for a list and prints it.

@@ -16,6 +16,7 @@ use super::hold::HoldBody;
 use super::request_id;
 use crate::access::{Access, Call, Caller};
 use crate::cost::AskedCost;
+use crate::explain::Wish;
 
 /// The limits of a request, each with a key and a cost, and its caller.
 #[derive(Debug)]
@@ -110,6 +111,18 @@ impl Asked {
     pub(super) fn limits(&self) -> Vec<Wanted<'_>> {
         let parts = self.parts.iter();
         parts.map(|part| Wanted { name: &part.limit, given: part.policies.as_ref() }).collect()
+    }
+
+    /// Returns the limits with their keys and costs, in the order of the request.
+    pub(super) fn wishes(&self) -> Vec<Wish<'_>> {
+        let parts = self.parts.iter();
+        let wishes = parts.map(|Part { limit, policies, key, cost }| Wish {
+            limit,
+            key: key.as_bytes(),
+            cost,
+            gives_policies: policies.is_some(),
+        });
+        wishes.collect()
     }
 
     /// Returns the total length of the keys, in bytes.

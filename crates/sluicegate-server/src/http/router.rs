@@ -11,8 +11,8 @@ use sluicegate::store::Operation;
 use super::error::ApiError;
 use super::service::Service;
 use super::{
-    acquire, decide, fleet, forward_auth, lists, message, openapi, overrides, page, query, recent,
-    reserve, settle, status, top,
+    acquire, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page, query,
+    recent, reserve, settle, status, top,
 };
 
 /// Returns all routes of the service.
@@ -59,6 +59,7 @@ fn routes() -> Vec<Route> {
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
+        ("/v1/explain", post(explain::explain)),
         ("/v1/fleet", get(fleet::fleet)),
         ("/v1/revoke", post(lists::revoke)),
         ("/v1/holders", get(lists::holders)),
@@ -86,13 +87,14 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 19] = [
+const OF_OPERATORS: [&str; 20] = [
     "/",
     "/metrics",
     "/v1/audit",
     "/v1/ban",
     "/v1/bans",
     "/v1/charge",
+    "/v1/explain",
     "/v1/fleet",
     "/v1/holders",
     "/v1/limits/{limit}/override",

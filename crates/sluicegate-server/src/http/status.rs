@@ -9,8 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluicegate::OnStoreFailure;
 use sluicegate::admin::Cursor;
-use sluicegate::config::LimitConfig;
-use sluicegate::config::Switch;
+use sluicegate::config::{LimitConfig, Origins, Switch};
 use sluicegate::http::OnMissingKey;
 use sluicegate::metrics::MetricsFormat;
 use sluicegate::policy::Enforcement;
@@ -53,6 +52,12 @@ struct LimitEntry<'a> {
     deadline_ms: u64,
     deadline_us: u64,
     policies: Vec<PolicyEntry<'a>>,
+    /// `off`, `shadow`, `partly_shadow` or `enforced`.
+    rollout: &'static str,
+    /// The file that has the limit; `null` if none does.
+    file: Option<String>,
+    line: Option<u64>,
+    column: Option<u64>,
     /// Number of entries of the configuration's lists.
     allow: usize,
     block: usize,
@@ -101,11 +106,11 @@ pub(super) async fn limits(
         generation: registry.generation(),
         stale: service.watch.as_ref().is_some_and(|watch| watch.last_error().is_some()),
     };
-    let configs = registry.limits();
+    let (configs, origins) = (registry.limits(), registry.origins());
     let all = configs.iter().enumerate().skip(before);
     let mut own = all.filter(|(_, config)| caller.covers(config.limit.name().as_str()));
     let page = own.by_ref().take(count);
-    let limits = page.map(|(_, config)| limit_entry(registry, config)).collect();
+    let limits = page.map(|(_, config)| limit_entry(registry, &origins, config)).collect();
     let next = own.next().map(|(index, _)| index.to_string());
     Ok(json(StatusCode::OK, &Limits { limits, config, next }))
 }
@@ -155,8 +160,12 @@ pub(super) async fn metrics(State(service): State<Arc<Service>>, headers: Header
     }
 }
 
-fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'a> {
-    let policies = config
+fn limit_entry<'a>(
+    registry: &Registry,
+    origins: &Origins,
+    config: &'a LimitConfig,
+) -> LimitEntry<'a> {
+    let policies: Vec<PolicyEntry<'_>> = config
         .limit
         .members()
         .iter()
@@ -169,10 +178,12 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
     let name = config.limit.name().as_str();
     let overrides = registry.overrides();
     let is_on = |switch: Switch| switch == Switch::On;
+    let enabled = is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on);
+    let place = origins.limit(name).map(|origins| origins.name());
     let deadline = Span::from(config.deadline.unwrap_or(Config::DEADLINE));
     LimitEntry {
         name,
-        enabled: is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on),
+        enabled,
         key: config.key.to_string(),
         missing_key: match config.missing_key {
             OnMissingKey::Refuse => "refuse",
@@ -187,11 +198,26 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
         },
         deadline_ms: deadline.as_millis_ceil(),
         deadline_us: deadline.as_micros(),
+        rollout: rollout(enabled, &policies),
         policies,
+        line: place.as_ref().map(|place| place.line),
+        column: place.as_ref().map(|place| place.column),
+        file: place.map(|place| place.file.to_string()),
         allow: config.allow.len(),
         block: config.block.len(),
         overrides: config.overrides.len(),
         run_time_overrides: overrides.count(name),
         is_overridden: overrides.is_of_whole(name),
+    }
+}
+
+/// Returns how far a limit is rolled out.
+fn rollout(enabled: bool, policies: &[PolicyEntry<'_>]) -> &'static str {
+    let shadows = policies.iter().filter(|policy| policy.shadow).count();
+    match shadows {
+        _ if !enabled => "off",
+        0 => "enforced",
+        shadows if shadows == policies.len() => "shadow",
+        _ => "partly_shadow",
     }
 }

@@ -64,8 +64,16 @@ const MALFORMED: &[&str] = &[
     "limit=demo&key=a",
 ];
 
-const CALLS: [&str; 7] =
-    ["/v1/acquire", "/v1/charge", "/v1/check", "/v1/peek", "/v1/refund", "/v1/reset", "/v1/take"];
+const CALLS: [&str; 8] = [
+    "/v1/acquire",
+    "/v1/charge",
+    "/v1/check",
+    "/v1/explain",
+    "/v1/peek",
+    "/v1/refund",
+    "/v1/reset",
+    "/v1/take",
+];
 
 /// Returns the body for the call: an acquire needs a maximum wait.
 fn body_of(call: &str, body: &str) -> String {

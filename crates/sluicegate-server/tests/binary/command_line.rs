@@ -389,8 +389,11 @@ fn the_limits_of_a_service_are_listed() {
     let listed = sluicegate(&["limits", "--server", &url]);
     assert_eq!(
         listed.stdout,
-        "login  gcra 5/min  key ip  1 block entry  1 override  1 override at run time\n\
-         off  gcra 3/s  key ip  off  overridden at run time\n"
+        format!(
+            "login  gcra 5/min  key ip  {0}:2  1 block entry  1 override  1 override at run time\n\
+             off  gcra 3/s  key ip  off  {0}:3  overridden at run time\n",
+            file.path()
+        )
     );
     let json = sluicegate(&["limits", "--server", &url, "--json"]);
     let first: serde_json::Value =

@@ -210,7 +210,7 @@ fn a_server_that_is_too_old_or_none_at_all_is_told_apart() {
 
 /// Returns the commands that the documentation grants in the line with this word.
 fn documented(word: &str) -> Vec<&'static str> {
-    let text = include_str!("../../../../docs/operation.md");
+    let text = include_str!("../../../../docs/stores.md");
     let mut rules = text.lines().filter_map(|line| line.strip_prefix("ACL SETUSER limiter "));
     let rules = rules.find(|line| line.contains(word)).unwrap();
     rules.split_whitespace().filter(|it| it.starts_with('+')).collect()

@@ -28,6 +28,7 @@ mod envoy_blocks;
 mod envoy_connections;
 #[cfg(feature = "envoy")]
 mod envoy_xds;
+mod explain;
 mod fleet;
 mod forward_auth;
 #[cfg(feature = "envoy")]

@@ -104,7 +104,7 @@ limits:
 
 /// Returns the metrics of the guide's table.
 fn documented() -> Metrics {
-    let guide = read("docs/operation.md");
+    let guide = read("docs/metrics.md");
     let (_, table) = guide.split_once("| metric | unit | labels | meaning |\n").unwrap();
     let mut metrics = Metrics::new();
     for row in table.lines().skip(1).take_while(|line| line.starts_with('|')) {

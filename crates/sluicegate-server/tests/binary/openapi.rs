@@ -190,6 +190,7 @@ impl Services {
             "/v1/ban",
             "/v1/bans",
             "/v1/charge",
+            "/v1/explain",
             "/v1/revoke",
             "/v1/holders",
             "/v1/pause",
@@ -341,7 +342,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 58);
+    assert_eq!(requests, 59);
 }
 
 /// Covers shadows, waits, logs with several windows, and unbounded values.

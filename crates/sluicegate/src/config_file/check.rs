@@ -30,6 +30,7 @@ use sluicegate_core::{Policy, Store, did_you_mean, nearest};
 use sluicegate_http::ClientAddress;
 
 use super::files::Files;
+use super::origins::Origins;
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
@@ -48,19 +49,25 @@ pub(super) fn config(
         .map_err(|malformed| reporter.only(malformed.position, &malformed.message))?;
     let mut warnings = reporter.empty();
     let mut values_left = caps.max_values.saturating_sub(root.count());
+    let mut origins = Origins::default();
     let mut checker = Checker {
         text,
         reporter: &mut reporter,
         warnings: &mut warnings,
         files: &mut files,
         values_left: &mut values_left,
+        origins: &mut origins,
     };
     let config = checker.config(&root);
+    if let Some(config) = &config {
+        origins.finish(reporter.files(), &config.limits);
+    }
+    let origins = Arc::new(origins);
     let warnings = warnings.into_problems();
     if let Some((position, key)) = duplicate.filter(|(position, _)| !reporter.knows(*position)) {
         reporter.report(position, &twice(&excerpt(&key)));
     }
-    reporter.finish(config.map(|config| (Config { warnings, ..config }, files)))
+    reporter.finish(config.map(|config| (Config { warnings, origins, ..config }, files)))
 }
 
 fn twice(path: &str) -> String {
@@ -75,6 +82,8 @@ struct Checker<'a> {
     files: &'a mut Files,
     /// The number of values that the files still to be read may have.
     values_left: &'a mut usize,
+    /// The places of the settings that were read.
+    origins: &'a mut Origins,
 }
 
 /// The parts of the rest of the file that a limit needs.
@@ -121,6 +130,11 @@ impl Checker<'_> {
             return None;
         }
         let fields = self.fields(root, "", &FIELDS)?;
+        for (key, _) in &fields {
+            if let Some(field) = FIELDS.iter().find(|field| **field == key.name) {
+                self.origins.add_setting(field, self.reporter.spot(key.position));
+            }
+        }
         let store = field(&fields, "store").map(|node| self.store(node));
         let listeners = field(&fields, "listeners").map(|node| self.listeners(node));
         let enabled = field(&fields, "enabled").map(|node| self.switch(node, "enabled"));
@@ -199,6 +213,7 @@ impl Checker<'_> {
             limits_in_requests: limits_in_requests.unwrap_or(Some(Switch::Off))?,
             resp: resp.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
+            origins: Arc::default(),
             files: Vec::new(),
             digest: 0,
         })

@@ -109,6 +109,15 @@ impl Position {
     }
 }
 
+/// A position in one of the files of a configuration. Small, because a file can have a million entries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spot {
+    /// The number of the file.
+    pub(super) file: u32,
+    pub(super) line: u32,
+    pub(super) column: u32,
+}
+
 /// Collects the problems of a file and of the files that it names.
 #[derive(Debug)]
 pub(super) struct Reporter {
@@ -162,6 +171,21 @@ impl Reporter {
 
     pub(super) fn knows(&self, position: Position) -> bool {
         self.problems.iter().any(|(file, problem)| *file == 0 && problem.position == Some(position))
+    }
+
+    /// Returns the names of the files, in the order of their numbers.
+    pub(super) fn files(&self) -> &[FileName] {
+        &self.files
+    }
+
+    /// Returns a position in the text that is checked as one in its file.
+    pub(super) fn spot(&self, position: Position) -> Spot {
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Spot {
+            file: u32::try_from(self.place.file).unwrap_or(u32::MAX),
+            line: small(position.line + self.place.lines_before),
+            column: small(position.column),
+        }
     }
 
     /// Directs further reports to another file. Returns the place of earlier ones.

@@ -175,6 +175,7 @@ impl Writer {
             limits_in_requests: Switch::Off,
             resp: RespConfig::default(),
             limits: Vec::new(),
+            origins: Arc::default(),
             digest: None,
             code: Vec::new(),
             overridden: Overridden::default(),

@@ -7,6 +7,7 @@ mod join;
 mod keys;
 mod look;
 mod numbers;
+mod standings;
 
 use std::fmt;
 use std::sync::Arc;

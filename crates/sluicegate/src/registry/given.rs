@@ -48,7 +48,10 @@ impl Resolved {
 
 /// Returns the key as the limit counts it. A key that code made from a request, or instead of one, is counted
 /// unchanged.
-fn counted_key<'k>(limit: &Opened, subject: &Subject<'k>) -> Result<Cow<'k, [u8]>, UnfitKey> {
+pub(super) fn counted_key<'k>(
+    limit: &Opened,
+    subject: &Subject<'k>,
+) -> Result<Cow<'k, [u8]>, UnfitKey> {
     match subject.made {
         Some(_) => Ok(Cow::Borrowed(subject.key)),
         None => limit.config.key.given(subject.key),
@@ -56,7 +59,7 @@ fn counted_key<'k>(limit: &Opened, subject: &Subject<'k>) -> Result<Cow<'k, [u8]
 }
 
 #[cold]
-fn unfit(limit: &Opened, error: &UnfitKey) -> Error {
+pub(super) fn unfit(limit: &Opened, error: &UnfitKey) -> Error {
     let message = format!("limit `{}`: {error}", limit.name());
     RequestError::new(RequestErrorKind::UnfitKey, message).into()
 }

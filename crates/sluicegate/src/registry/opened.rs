@@ -7,6 +7,7 @@ use sluicegate_core::{Limit, OpenOptions, Purpose, SharedStore};
 use sluicegate_http::{KeyMap, KeyView};
 
 use super::at_run_time::{AtRunTime, Numbers, OverrideProblems, Said, text_of};
+use super::standing::Treatment;
 use crate::ask::Subject;
 use crate::config_file::{LimitConfig, Switch};
 use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};
@@ -23,16 +24,18 @@ pub(super) struct Opened {
     /// One limiter with the limit's own numbers, then one for each different set of numbers of the overrides.
     limiters: Box<[Limiter]>,
     lists: KeyMap<Listed>,
-    overrides: KeyMap<u32>,
+    /// The set of numbers of each override of the configuration, and its index there.
+    overrides: KeyMap<(u32, u32)>,
     at_run_time: AtRunTime,
     /// The overrides at run time, if there are any.
     of_limit: Option<Arc<OfLimit>>,
 }
 
+/// The list that an entry is on, and its index there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Listed {
-    Allowed,
-    Blocked,
+    Allowed(u32),
+    Blocked(u32),
 }
 
 /// The result of a limit's lists and overrides for a key.
@@ -93,13 +96,16 @@ impl Opened {
         if let Some(limit) = own {
             config = Arc::new(config.with_numbers_of(limit));
         }
-        let overrides = config.overrides.iter();
-        let overrides: Vec<_> =
-            overrides.map(|entry| (entry.key().clone(), set_of(entry.limit()))).collect();
+        let overrides = (0..).zip(&config.overrides);
+        let overrides: Vec<_> = overrides
+            .map(|(index, entry)| (entry.key().clone(), (set_of(entry.limit()), index)))
+            .collect();
         let limiters = std::iter::once(&config.limit).chain(&sets);
         let limiters = limiters.map(|limit| open(&config, limit)).collect();
-        let blocked = config.block.iter().map(|matcher| (matcher.clone(), Listed::Blocked));
-        let allowed = config.allow.iter().map(|matcher| (matcher.clone(), Listed::Allowed));
+        let blocked = (0..).zip(&config.block);
+        let blocked = blocked.map(|(index, matcher)| (matcher.clone(), Listed::Blocked(index)));
+        let allowed = (0..).zip(&config.allow);
+        let allowed = allowed.map(|(index, matcher)| (matcher.clone(), Listed::Allowed(index)));
         Self {
             // The first one of equal entries counts.
             lists: KeyMap::new(&config.key, blocked.chain(allowed)),
@@ -148,22 +154,45 @@ impl Opened {
     pub(super) fn numbers_of(&self, key: &[u8]) -> u32 {
         match self.at_run_time.of_key(key) {
             Some(Said::Counted(set)) => set,
-            _ => self.overrides.find(self.config.key.read(key)).copied().unwrap_or(0),
+            _ => self.overrides.find(self.config.key.read(key)).map_or(0, |(set, _)| *set),
         }
     }
 
     pub(super) fn listing(&self, subject: &Subject<'_>, purpose: Purpose) -> Listing {
         let key = self.view(subject);
         let listed = || match self.lists.find(key)? {
-            Listed::Allowed => Some(Said::Allowed),
-            Listed::Blocked => Some(Said::Blocked),
+            Listed::Allowed(_) => Some(Said::Allowed),
+            Listed::Blocked(_) => Some(Said::Blocked),
         };
         let of_key = self.at_run_time.of_key(subject.key);
         match (of_key.or_else(listed).or(self.at_run_time.of_all()), purpose) {
             (Some(Said::Counted(set)), _) => Listing::Counted(set),
             (Some(Said::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
             (Some(Said::Blocked), Purpose::Admit) => Listing::Blocked,
-            _ => Listing::Counted(self.overrides.find(key).copied().unwrap_or(0)),
+            _ => Listing::Counted(self.overrides.find(key).map_or(0, |(set, _)| *set)),
+        }
+    }
+
+    /// Returns the setting that decides about a key that a request gives.
+    pub(super) fn treatment(&self, key: &[u8]) -> Treatment {
+        let view = self.config.key.read(key);
+        if self.at_run_time.of_key(key).is_some() {
+            return Treatment::KeyOverride;
+        }
+        match self.lists.find(view) {
+            Some(Listed::Allowed(index)) => return Treatment::Allowed(to_usize(*index)),
+            Some(Listed::Blocked(index)) => return Treatment::Blocked(to_usize(*index)),
+            None => {}
+        }
+        let whole = self.of_limit.as_ref().and_then(|of_limit| of_limit.whole.as_ref());
+        if self.at_run_time.of_all().is_some()
+            || whole.is_some() && self.override_problems().of(None).is_none()
+        {
+            return Treatment::LimitOverride;
+        }
+        match self.overrides.find(view) {
+            Some((_, index)) => Treatment::Override(to_usize(*index)),
+            None => Treatment::Own,
         }
     }
 
@@ -176,6 +205,10 @@ impl Opened {
             None => self.config.key.read(subject.key),
         }
     }
+}
+
+fn to_usize(index: u32) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
 }
 
 /// Opens a limit with the settings of its configuration.

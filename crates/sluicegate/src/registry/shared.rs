@@ -20,7 +20,7 @@ use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
     ClientConfig, Config, DecisionLogConfig, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig,
-    MemoryConfig, MetricsConfig, RecorderConfig, RedisConfig, ServiceConfig, StoreUrl,
+    MemoryConfig, MetricsConfig, Origins, RecorderConfig, RedisConfig, ServiceConfig, StoreUrl,
 };
 use crate::config_file::{ListenersConfig, RespConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
@@ -55,6 +55,8 @@ pub(super) struct Writer {
     pub(super) resp: RespConfig,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
+    /// The places of the configuration's settings.
+    pub(super) origins: Arc<Origins>,
     /// Digest of the bytes from which the configuration was read.
     pub(super) digest: Option<u64>,
     /// The limits given in code.
@@ -331,6 +333,7 @@ impl Writer {
         self.limits_in_requests = config.limits_in_requests;
         self.resp = config.resp;
         self.digest = Some(config.digest());
+        self.origins = config.origins();
         self.limits = limits;
         let known: HashSet<&str> =
             self.limits.iter().chain(&self.code).map(|opened| opened.name()).collect();

@@ -304,7 +304,7 @@ async fn a_user_may_be_told_or_not_and_decides_all_the_same() {
     for binary in available().unwrap() {
         let server = Server::builder(&binary).start().unwrap();
         let prefix = fresh_prefix("told");
-        let text = include_str!("../../../../docs/operation.md");
+        let text = include_str!("../../../../docs/stores.md");
         let lines = text.lines().filter_map(|line| line.strip_prefix("ACL SETUSER limiter "));
         let words = lines.flat_map(|line| line.split('#').next().unwrap().split_whitespace());
         let rules: Vec<String> = words

@@ -62,6 +62,7 @@ impl Checker<'_> {
                 warnings: &mut *self.warnings,
                 files: &mut *self.files,
                 values_left: &mut *self.values_left,
+                origins: &mut *self.origins,
             };
             each(&mut checker, Line { text: entry, position });
         }

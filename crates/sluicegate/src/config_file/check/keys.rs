@@ -7,7 +7,8 @@ use sluicegate_core::Limit;
 use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher, KeyMatcherError};
 
 use super::{Checker, field, path, twice};
-use crate::config_file::problem::{Place, Position};
+use crate::config_file::origins::OverrideSpots;
+use crate::config_file::problem::{Place, Position, Spot};
 use crate::config_file::tree::{Node, Value};
 use crate::config_file::{Override, OverrideError, Times, TimesError, warnings};
 
@@ -24,6 +25,9 @@ pub(super) struct KeyContext<'c> {
 pub(super) struct Lists {
     pub(super) allow: Vec<KeyMatcher>,
     pub(super) block: Vec<KeyMatcher>,
+    /// The places of the entries.
+    pub(super) allow_spots: Vec<Spot>,
+    pub(super) block_spots: Vec<Spot>,
 }
 
 /// An optional field, with its path.
@@ -53,7 +57,8 @@ impl Checker<'_> {
         let mut seen = HashSet::new();
         let allow = self.list(allow, Listed::Allow, context, &mut seen);
         let block = self.list(block, Listed::Block, context, &mut seen);
-        Some(Lists { allow: allow?, block: block? })
+        let ((allow, allow_spots), (block, block_spots)) = (allow?, block?);
+        Some(Lists { allow, block, allow_spots, block_spots })
     }
 
     fn list(
@@ -62,8 +67,8 @@ impl Checker<'_> {
         listed: Listed,
         context: &KeyContext<'_>,
         seen: &mut HashSet<KeyMatcher>,
-    ) -> Option<Vec<KeyMatcher>> {
-        let mut entries = Vec::new();
+    ) -> Option<(Vec<KeyMatcher>, Vec<Spot>)> {
+        let (mut entries, mut spots) = (Vec::new(), Vec::new());
         let mut is_valid = true;
         if let Some((node, path)) = sources.list {
             let Value::List(nodes) = &node.value else {
@@ -75,16 +80,19 @@ impl Checker<'_> {
                 let entry = self.listed(node, &format!("{path}[{index}]"), listed, context, seen);
                 is_valid &= entry.is_some();
                 entries.extend(entry);
+                spots.push(self.reporter.spot(node.position));
             }
         }
         if let Some((node, path)) = sources.file {
             self.each_line(node, &path, |checker, line| {
-                let entry = checker.listed(&line.verbatim(), &path, listed, context, seen);
+                let node = line.verbatim();
+                let entry = checker.listed(&node, &path, listed, context, seen);
                 is_valid &= entry.is_some();
                 entries.extend(entry);
+                spots.push(checker.reporter.spot(node.position));
             })?;
         }
-        is_valid.then_some(entries)
+        is_valid.then_some((entries, spots))
     }
 
     /// Returns one entry of a list.
@@ -153,7 +161,7 @@ impl Checker<'_> {
         sources: Sources<'_>,
         context: &KeyContext<'_>,
         lists: Option<&Lists>,
-    ) -> Option<Vec<Override>> {
+    ) -> Option<(Vec<Override>, Vec<OverrideSpots>)> {
         let listed = |list: fn(&Lists) -> &Vec<KeyMatcher>| -> HashSet<&KeyMatcher> {
             lists.map(list).into_iter().flatten().collect()
         };
@@ -162,6 +170,7 @@ impl Checker<'_> {
             seen: HashSet::new(),
             entries: Vec::new(),
             places: Vec::new(),
+            spots: Vec::new(),
             multiples: HashMap::new(),
             is_valid: true,
         };
@@ -180,7 +189,7 @@ impl Checker<'_> {
                 checker.override_of(node.as_ref(), &path, context, &mut found);
             })?;
         }
-        let Overrides { entries, places, is_valid, .. } = found;
+        let Overrides { entries, places, spots, is_valid, .. } = found;
         if let (true, Some(lists), Some(base)) = (is_valid, lists, context.limit) {
             let wide = |key: &&KeyMatcher| !key.is_exact();
             let has_wide_list = lists.allow.iter().chain(&lists.block).any(|key| wide(&key));
@@ -197,7 +206,7 @@ impl Checker<'_> {
                 }
             }
         }
-        is_valid.then_some(entries)
+        is_valid.then_some((entries, spots))
     }
 
     /// Reads one entry of `overrides`. Returns `None` if it can't be read, which is reported.
@@ -210,7 +219,7 @@ impl Checker<'_> {
     ) {
         let made =
             node.and_then(|node| self.one_override(node, path, context, &mut found.multiples));
-        let Some((key_node, made)) = made else {
+        let Some((key_node, numbers, made)) = made else {
             found.is_valid = false;
             return;
         };
@@ -223,16 +232,23 @@ impl Checker<'_> {
             self.warnings.report(key_node.position, &message);
         }
         found.places.push((self.warnings.place(), key_node.position, path.into()));
+        let mut numbers = numbers.iter().map(|node| self.reporter.spot(node.position));
+        found.spots.push(OverrideSpots {
+            key: self.reporter.spot(key_node.position),
+            numbers: numbers.next().unwrap_or_default(),
+            others: numbers.collect(),
+        });
         found.entries.push(made);
     }
 
+    /// Returns the key, the values that have the numbers, and the override.
     fn one_override<'n>(
         &mut self,
         node: &'n Node,
         parent: &str,
         context: &KeyContext<'_>,
         multiples: &mut HashMap<Times, Multiple>,
-    ) -> Option<(&'n Node, Override)> {
+    ) -> Option<(&'n Node, &'n [Node], Override)> {
         if matches!(node.value, Value::Null) {
             self.expected(node, parent, &format!("a map such as {EXAMPLE_ENTRY}"));
             return None;
@@ -257,7 +273,7 @@ impl Checker<'_> {
                     let position = error.policy().and_then(|index| nodes.get(index));
                     self.report_override(position.unwrap_or(policies), &path, &error);
                 })
-                .map(|made| (key_node, made))
+                .map(|made| (key_node, nodes, made))
             }
             (None, Some(times)) => {
                 let path = path(parent, "times");
@@ -277,7 +293,8 @@ impl Checker<'_> {
                 for warning in warnings {
                     self.warnings.report(times.position, &format!("{path}: {warning}"));
                 }
-                Ok((key_node, Override::with_limit(key, limit.clone())))
+                let times = std::slice::from_ref(times);
+                Ok((key_node, times, Override::with_limit(key, limit.clone())))
             }
             (Some(_), Some(times)) => {
                 self.report(times.position, parent, "has both `policies` and `times`: keep one");
@@ -317,6 +334,7 @@ struct Overrides<'l> {
     entries: Vec<Override>,
     /// The place and position of each entry's key, and the path of the entry.
     places: Vec<(Place, Position, Box<str>)>,
+    spots: Vec<OverrideSpots>,
     multiples: HashMap<Times, Multiple>,
     is_valid: bool,
 }

@@ -7,6 +7,7 @@ use sluicegate_http::ClientAddress;
 
 use super::{Around, Checker};
 use crate::config_file::files::Files;
+use crate::config_file::origins::Origins;
 use crate::config_file::problem::Reporter;
 use crate::config_file::{ConfigCaps, ConfigErrors, ConfigProblem, LimitBlock, LimitConfig};
 
@@ -47,6 +48,7 @@ impl LimitBlock<'_> {
             warnings: &mut warnings,
             files: &mut Files::new(caps, self.text.len()),
             values_left: &mut values_left,
+            origins: &mut Origins::default(),
         };
         let Self { settings, path, fields, policies, .. } = *self;
         let address = Arc::new(ClientAddress::default());

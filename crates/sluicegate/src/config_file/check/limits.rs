@@ -12,6 +12,7 @@ use super::{
     Around, Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, fallback, field, is_misspelt, path,
     twice,
 };
+use crate::config_file::origins::LimitOrigins;
 use crate::config_file::problem::Position;
 use crate::config_file::tree::{Key, Node, Value};
 use crate::config_file::{Config, LimitConfig, Switch, warnings};
@@ -76,6 +77,12 @@ impl Checker<'_> {
             return None;
         }
         let fields = self.fields(node, parent, around.fields)?;
+        let mut origins = LimitOrigins::at(self.reporter.spot(position));
+        for (key, _) in &fields {
+            if let Some(field) = LimitConfig::FIELDS.iter().find(|field| **field == key.name) {
+                origins.add_setting(field, self.reporter.spot(key.position));
+            }
+        }
         let given = |name: &str| field(&fields, name).map(|node| (node, path(parent, name)));
         let enabled = given("enabled").map(|(node, path)| self.switch(node, &path));
         let expression = match given("key") {
@@ -120,6 +127,10 @@ impl Checker<'_> {
         let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
         let limit = match (given("policies"), around.policies) {
             (Some((node, path)), _) => {
+                if let Value::List(nodes) = &node.value {
+                    let spots = nodes.iter().map(|node| self.reporter.spot(node.position));
+                    origins.set_policies(spots);
+                }
                 let overrides = field(&fields, "overrides");
                 let others =
                     given("overrides_file").is_some() || overrides.is_some_and(give_policies);
@@ -174,7 +185,13 @@ impl Checker<'_> {
             self.lists(sources("allow", "allow_file"), sources("block", "block_file"), &context);
         let overrides =
             self.overrides(sources("overrides", "overrides_file"), &context, lists.as_ref());
-        let Lists { allow, block } = lists?;
+        let Lists { allow, block, allow_spots, block_spots } = lists?;
+        origins.set_lists(allow_spots, block_spots);
+        let (overrides, override_spots) = overrides?;
+        origins.set_overrides(override_spots);
+        if let Some(name) = name {
+            self.origins.add(name.as_str(), origins);
+        }
         let config = LimitConfig {
             limit: limit.filter(|_| name.is_some())?,
             enabled: enabled.unwrap_or_default_if_absent()?,
@@ -182,7 +199,7 @@ impl Checker<'_> {
             missing_key: missing_key.unwrap_or_default_if_absent()?,
             allow,
             block,
-            overrides: overrides?,
+            overrides,
             on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
             deadline: Some(deadline.unwrap_or(Some(Config::DEADLINE))?),
             deny_cache: deny_cache.unwrap_or(Some(Switch::Off))?,
