@@ -19,6 +19,7 @@ mod recent;
 mod remote;
 mod settle;
 mod setup;
+mod simulate;
 mod terms;
 mod verb;
 
@@ -37,5 +38,6 @@ pub(crate) use overrides::overrides;
 pub(crate) use pages::{completions, man};
 pub(crate) use recent::recent;
 pub(crate) use settle::settle;
+pub(crate) use simulate::simulate;
 pub(crate) use terms::Terms;
 pub(crate) use verb::Verb;

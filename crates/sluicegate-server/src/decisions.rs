@@ -14,7 +14,7 @@ mod top_keys;
 pub(crate) use debug_lines::DebugLines;
 pub(crate) use log::{DecisionLog, DecisionLogArg};
 pub(crate) use recent::{Filter, Outcome, Recent};
-pub(crate) use recorder::{Recorded, RecordedCost, RecordedDecision, Recorder, RecorderArg};
+pub(crate) use recorder::{RecordedCost, RecordedDecision, Recorder, RecorderArg};
 #[cfg(feature = "envoy")]
 pub(crate) use row::shown;
 pub(crate) use top_keys::TopKeys;

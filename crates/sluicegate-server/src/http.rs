@@ -38,6 +38,7 @@ pub(crate) mod router;
 mod seal;
 mod service;
 mod settle;
+mod simulate;
 mod status;
 mod top;
 mod turns;

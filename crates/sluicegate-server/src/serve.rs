@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sluicegate::Registry;
-use sluicegate::config::{ListenerConfig, ListenersConfig, Watch, WatchOptions};
+use sluicegate::config::{ListenerConfig, ListenersConfig, LoggedKeys, Watch, WatchOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::access::Tokens;
@@ -19,6 +19,7 @@ use crate::resp::Resp;
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
 use crate::serving::{Answering, Kind, Listeners, PassedSockets, Routes, Tls, TlsNames};
+use crate::simulate::Sources;
 use crate::supervisor;
 use crate::traces::Traces;
 
@@ -46,9 +47,15 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     if let Some(log) = &log {
         registry = registry.observer(log.clone());
     }
-    if let Some(recorder) = Recorder::new(config.recorder.size) {
-        registry = registry.observer(Arc::new(recorder));
+    let recorder = Recorder::new(config.recorder.size).map(Arc::new);
+    if let Some(recorder) = &recorder {
+        registry = registry.observer(recorder.clone());
     }
+    let sources = Sources {
+        recorder,
+        log: config.decision_log.file.clone().filter(|file| file != Path::new("-")),
+        has_hashes: config.decision_log.keys == LoggedKeys::Hashed,
+    };
     let more_metrics = log.iter().map(|log| log.collector()).collect();
     // The command line takes precedence over the file, even after the file changes.
     let file = args.setup.config.filter(|file| can_be_followed(file));
@@ -79,6 +86,7 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     // The registry has all that it needs, and a config with very many limits uses much memory.
     drop(config);
     let service = Arc::clone(&running.service);
+    service.simulator.set(sources);
     let hangup = signal(SignalKind::hangup()).map_err(|error| no_signals(&error))?;
     tokio::spawn(reload(hangup, service.watch.clone()));
     if service.access.is_open() {

@@ -196,6 +196,16 @@ limits:
         Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
     }
 
+    /// Parses the text of a file without reading the files that it names, for a caller who may not read them. Each is
+    /// an error, except for files and variables with tokens of clients: those clients have other tokens.
+    ///
+    /// # Errors
+    /// See [`Config::parse`].
+    pub fn parse_alone(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+        let (bytes, caps) = (text.as_bytes(), ConfigCaps::default());
+        Self::from_files(bytes, Reporter::new(name), caps, Files::none(caps, bytes.len()))
+    }
+
     /// Returns the limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<&LimitConfig> {

@@ -33,6 +33,8 @@ pub(crate) struct Recorder {
     names: RwLock<Names>,
     /// Rows that no ring could take.
     left_out: AtomicU64,
+    /// Time of the start, in µs since the epoch.
+    started: u64,
 }
 
 /// The names of limits by number. Names are never forgotten, because records have their numbers.
@@ -90,7 +92,13 @@ impl Recorder {
             rings: (0..rings).map(ring).collect(),
             names: RwLock::default(),
             left_out: AtomicU64::new(0),
+            started: SystemClock::new().now().as_micros(),
         })
+    }
+
+    /// Returns the time since when it records, in µs since the epoch.
+    pub(crate) const fn started(&self) -> u64 {
+        self.started
     }
 
     /// Returns a copy of all records.
@@ -204,11 +212,6 @@ impl Recorded {
                 })
             })
         })
-    }
-
-    /// Returns the number of decisions that gave way to newer ones.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.rings.iter().map(|ring| ring.dropped_count).sum()
     }
 }
 

@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::service::Service;
 use super::{
     acquire, decide, explain, fleet, forward_auth, lists, message, openapi, overrides, page, query,
-    recent, reserve, settle, status, top,
+    recent, reserve, settle, simulate, status, top,
 };
 
 /// Returns all routes of the service.
@@ -79,6 +79,7 @@ fn routes() -> Vec<Route> {
         ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/resume", post(decide::resume)),
         ("/v1/settle", post(settle::settle)),
+        ("/v1/simulate", post(simulate::simulate)),
         ("/v1/take", decide::admit(Operation::Take)),
         ("/v1/unban", decide::change(Operation::Unban)),
     ];
@@ -87,7 +88,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 20] = [
+const OF_OPERATORS: [&str; 21] = [
     "/",
     "/metrics",
     "/v1/audit",
@@ -107,6 +108,7 @@ const OF_OPERATORS: [&str; 20] = [
     "/v1/reset",
     "/v1/resume",
     "/v1/revoke",
+    "/v1/simulate",
     "/v1/unban",
 ];
 

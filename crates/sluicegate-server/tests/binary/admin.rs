@@ -18,7 +18,7 @@ limits:
 "#;
 
 /// Every admin call, as an administrator makes it.
-const CALLS: [(&str, &str, &str); 22] = [
+const CALLS: [(&str, &str, &str); 23] = [
     ("POST", "/v1/charge", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/refund", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/reset", r#"{"limit":"demo","key":"a"}"#),
@@ -45,6 +45,7 @@ const CALLS: [(&str, &str, &str); 22] = [
     ("GET", "/v1/audit", ""),
     ("GET", "/v1/limits/demo/top", ""),
     ("POST", "/v1/explain", r#"{"limit":"demo","key":"a"}"#),
+    ("POST", "/v1/simulate", r#"{"limit":"demo","policies":["gcra 1/s"]}"#),
 ];
 
 fn start(args: &[&str]) -> Service {
@@ -70,7 +71,7 @@ fn statuses(service: &Service, fields: &[(&str, &str)]) -> Vec<u16> {
 /// Expected statuses. No hold has that id; only an authorized client learns so.
 const ANSWERED: [u16; CALLS.len()] = [
     200, 200, 200, 200, 200, 200, 200, 404, 200, 200, 200, 200, 200, 200, 204, 200, 200, 200, 204,
-    200, 200, 200,
+    200, 200, 200, 200,
 ];
 
 #[test]

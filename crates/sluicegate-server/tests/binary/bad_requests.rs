@@ -64,7 +64,7 @@ const MALFORMED: &[&str] = &[
     "limit=demo&key=a",
 ];
 
-const CALLS: [&str; 8] = [
+const CALLS: [&str; 9] = [
     "/v1/acquire",
     "/v1/charge",
     "/v1/check",
@@ -72,6 +72,7 @@ const CALLS: [&str; 8] = [
     "/v1/peek",
     "/v1/refund",
     "/v1/reset",
+    "/v1/simulate",
     "/v1/take",
 ];
 

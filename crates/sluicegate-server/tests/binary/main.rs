@@ -77,6 +77,7 @@ mod resp_clients;
 mod resp_holds;
 mod serve;
 mod several;
+mod simulate;
 mod stop;
 mod streams;
 mod supervisor;

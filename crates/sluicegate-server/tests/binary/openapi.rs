@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
+use sluicegate_testkit::wait::until;
+
 use crate::support::{Client, File, Reply, Service, binary};
 
 /// The limits that the examples name.
@@ -116,6 +118,8 @@ struct Services {
     /// Service with clients.
     with_clients: Service,
     without_store: Service,
+    /// Its decision log has a sample.
+    sampled: Service,
 }
 
 impl Services {
@@ -135,8 +139,32 @@ impl Services {
                 let file = File::new("limits.yaml", &format!("{LIMITS}\nclients: [{client}]"));
                 Service::start(&["--config", file.path()])
             },
+            sampled: {
+                let log = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+                let log = log.to_str().unwrap().to_owned();
+                let limits = format!("{LIMITS}\ndecision_log: {{sample: 0.5}}");
+                let file = File::new("limits.yaml", &limits);
+                let service = Service::start(&["--config", file.path(), "--decision-log", &log]);
+                for _ in 0..64 {
+                    service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
+                }
+                service
+            },
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
         }
+    }
+
+    /// Returns the answer to a simulation that another one prevents, or a log with a sample.
+    fn unable_to_simulate(&self, status: u16) -> Reply {
+        let body = r#"{"limit":"demo","policies":["gcra 1/s"],"from":"log"}"#;
+        let service = &self.sampled;
+        if status == 409 {
+            return until("a line of the log", || match service.post("/v1/simulate", body) {
+                reply if reply.status == 409 => Ok(reply),
+                reply => Err(reply.body),
+            });
+        }
+        crate::simulate::busy(service, &body.replace("log", "recorder"))
     }
 
     /// Returns an answer with this status. `demo` has no units left for `spent`, and blocks
@@ -163,6 +191,7 @@ impl Services {
                 // Don't ban `alice`, the key of the other requests.
                 "/v1/ban" => json!({"limit": limit, "key": "banned", "for": "1min"}),
                 "/v1/pause" => json!({"limit": limit, "key": "paused", "for": "1min"}),
+                "/v1/simulate" => json!({"limit": limit, "policies": ["gcra 1/s"]}),
                 _ if method == "put" => json!({"times": 2}),
                 _ => json!({"limit": limit, "key": key}),
             };
@@ -199,6 +228,7 @@ impl Services {
             "/v1/reset",
             "/v1/recent",
             "/v1/limits/{limit}/top",
+            "/v1/simulate",
             "/v1/unban",
         ]
         .contains(&path);
@@ -206,6 +236,9 @@ impl Services {
         if status < 300 && path.contains("/override") {
             let path = path.replace("{limit}", "demo").replace("{key}", "alice");
             self.local.send("PUT", &path, &[], br#"{"times":2}"#);
+        }
+        if path == "/v1/simulate" && [409, 503].contains(&status) {
+            return self.unable_to_simulate(status);
         }
         match status {
             200 | 204 => call(&self.local, "demo", "alice"),
@@ -342,7 +375,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 59);
+    assert_eq!(requests, 61);
 }
 
 /// Covers shadows, waits, logs with several windows, and unbounded values.
