@@ -49,8 +49,6 @@ pub(super) struct Ring {
     last: u64,
     /// Time of the latest record that gave way.
     dropped: Option<u64>,
-    /// Number of records that gave way.
-    dropped_count: u64,
 }
 
 /// The bits of a record's flags.
@@ -68,7 +66,7 @@ impl Ring {
     /// Makes a ring of at least 1 KiB.
     pub(super) fn new(bytes: usize) -> Self {
         let bytes = vec![0; bytes.max(1 << 10)].into_boxed_slice();
-        Self { bytes, start: 0, used: 0, before: 0, last: 0, dropped: None, dropped_count: 0 }
+        Self { bytes, start: 0, used: 0, before: 0, last: 0, dropped: None }
     }
 
     /// Adds a record. Returns `false` if it is larger than a quarter of the ring.
@@ -118,8 +116,8 @@ impl Ring {
     pub(super) fn copy(&self) -> Copied {
         let (first, second) = self.parts(self.start, self.used);
         let bytes = [first, second].concat();
-        let Self { before, dropped, dropped_count, .. } = *self;
-        Copied { bytes, before, dropped, dropped_count }
+        let Self { before, dropped, .. } = *self;
+        Copied { bytes, before, dropped }
     }
 
     fn put(&mut self, new: &[u8]) {
@@ -156,7 +154,6 @@ impl Ring {
         let time = self.before.wrapping_add(unzigzag(since));
         self.before = time;
         self.dropped = self.dropped.max(Some(time));
-        self.dropped_count += 1;
         let all = (prefix + size).min(self.used);
         self.used -= all;
         self.start = (self.start + all) % self.bytes.len();
@@ -170,8 +167,6 @@ pub(super) struct Copied {
     before: u64,
     /// Time of the latest record that gave way.
     pub(super) dropped: Option<u64>,
-    /// Number of records that gave way.
-    pub(super) dropped_count: u64,
 }
 
 impl Copied {
@@ -268,7 +263,7 @@ mod tests {
         assert!(!ring.add(&record(&[b'x'; 300])));
         let copied = ring.copy();
         assert_eq!(copied.records().map(|record| record.key.len()).collect::<Vec<_>>(), [5]);
-        assert_eq!((copied.dropped, copied.dropped_count), (None, 0));
+        assert_eq!(copied.dropped, None);
     }
 
     type Given = (u64, u32, Vec<u8>, u64, u8);
@@ -305,7 +300,7 @@ mod tests {
                 let copied = ring.copy();
                 let found: Vec<_> = copied.records().collect();
                 let dropped = index + 1 - found.len();
-                prop_assert_eq!(copied.dropped_count, dropped as u64);
+                prop_assert_eq!(copied.dropped.is_some(), dropped > 0);
                 let newest: Vec<_> = given[dropped..=index].iter().map(record).collect();
                 prop_assert_eq!(&found, &newest);
                 let latest = given[..dropped].iter().map(|(time, ..)| *time).max();
