@@ -3,6 +3,7 @@
 mod answer;
 mod gathered;
 mod log;
+mod origin;
 mod rules;
 mod sources;
 
@@ -24,7 +25,8 @@ use rules::Rules;
 
 pub(crate) use answer::{KeyAnswer, LimitAnswer, Simulation};
 pub(crate) use log::read_log;
-pub(crate) use sources::{From, Simulator, Sources};
+pub(crate) use origin::From;
+pub(crate) use sources::{Simulator, Sources};
 
 /// Maximum time of a simulation.
 pub(crate) const MOST_TIME: Duration = Duration::from_secs(30);
@@ -41,7 +43,7 @@ pub(crate) enum Proposal {
 /// The terms of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// How far it goes back.
+    /// The time that it goes back.
     pub(crate) since: Duration,
     /// Whether samples stand for all decisions.
     pub(crate) scale: bool,

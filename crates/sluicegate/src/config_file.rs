@@ -196,7 +196,7 @@ limits:
         Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
     }
 
-    /// Parses the text of a file without reading the files that it names, for a caller who may not read them. Each is
+    /// Parses the text of a file without reading the files that it names, for a caller who must not read them. Each is
     /// an error, except for files and variables with tokens of clients: those clients have other tokens.
     ///
     /// # Errors

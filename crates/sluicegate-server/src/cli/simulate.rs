@@ -38,7 +38,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "SPEC", num_args = 1.., requires = "limit")]
     pub(crate) policy: Vec<String>,
 
-    /// How far to go back
+    /// The time to go back
     #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_since)]
     pub(crate) since: Span,
 

@@ -52,7 +52,7 @@ pub(crate) async fn simulate(args: SimulateArgs) -> Result<Exit, Failure> {
     Ok(Exit::Allowed)
 }
 
-/// Asks a service, and returns the body of its answer.
+/// Calls a service, and returns the body of its answer.
 async fn of_service(args: &SimulateArgs) -> Result<Vec<u8>, Failure> {
     /// Longer than a simulation takes.
     const PATIENCE: u64 = 45_000;

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use sluicegate_replay::{PastDecision, Recording};
 
-use super::sources::From;
+use super::origin::From;
 
 /// The decisions of a simulation, by limit.
 #[derive(Debug)]

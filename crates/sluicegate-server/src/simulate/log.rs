@@ -10,7 +10,7 @@ use sluicegate_replay::{LoggedCost, LoggedDecisions, PastDecision};
 use tokio::time::Instant;
 
 use super::gathered::Gathered;
-use super::sources::From;
+use super::origin::{From, micros};
 use super::{MOST_TIME, Problem, Terms};
 
 /// Maximum number of bytes that are read of a log: its last ones.
@@ -110,8 +110,4 @@ fn last_time(file: &mut File, size: u64) -> std::io::Result<Option<u64>> {
         .rev()
         .filter_map(|line| lines.read(line).map(|it| it.time.as_micros()));
     Ok(times.take(1_000).max())
-}
-
-pub(super) fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,9 @@
 //! The recorded decisions of a service, and the right to simulate.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use serde::Deserialize;
 use sluicegate::testing::{Clock as _, SystemClock};
 use sluicegate_core::Timestamp;
 use sluicegate_replay::PastDecision;
@@ -13,17 +11,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::gathered::Gathered;
-use super::log::{micros, read_log};
+use super::log::read_log;
+use super::origin::{From, micros};
 use super::{Problem, Terms};
 use crate::decisions::{RecordedCost, RecordedDecision, Recorder};
-
-/// The origin of decisions.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum From {
-    Recorder,
-    Log,
-}
 
 /// The recorded decisions of a service.
 #[derive(Clone, Debug, Default)]
@@ -131,13 +122,4 @@ fn recorded(recorder: &Recorder, wanted: &BTreeSet<String>, terms: Terms, now: u
         gathered.add(limit.as_str(), &past);
     }
     gathered
-}
-
-impl fmt::Display for From {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Recorder => "recorder",
-            Self::Log => "log",
-        })
-    }
 }

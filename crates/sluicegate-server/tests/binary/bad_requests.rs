@@ -64,7 +64,7 @@ const MALFORMED: &[&str] = &[
     "limit=demo&key=a",
 ];
 
-const CALLS: [&str; 9] = [
+const CALLS: [&str; 8] = [
     "/v1/acquire",
     "/v1/charge",
     "/v1/check",
@@ -72,7 +72,6 @@ const CALLS: [&str; 9] = [
     "/v1/peek",
     "/v1/refund",
     "/v1/reset",
-    "/v1/simulate",
     "/v1/take",
 ];
 
@@ -87,7 +86,7 @@ fn body_of(call: &str, body: &str) -> String {
 #[test]
 fn malformed_bodies_are_400_and_say_why() {
     let service = Service::start(&[]);
-    for call in CALLS {
+    for call in CALLS.into_iter().chain(["/v1/simulate"]) {
         for body in MALFORMED {
             let reply = service.post(call, body_of(call, body));
             assert_eq!(

@@ -120,11 +120,12 @@ struct Services {
     without_store: Service,
     /// Its decision log has a sample.
     sampled: Service,
+    _log: File,
 }
 
 impl Services {
     fn start() -> Self {
-        let file = File::new("limits.yaml", LIMITS);
+        let (file, log) = (File::new("limits.yaml", LIMITS), File::new("log", ""));
         let config = ["--config", file.path()];
         let with =
             |listen: &str, more: &[&str]| Service::start_on(listen, &[&config[..], more].concat());
@@ -140,16 +141,16 @@ impl Services {
                 Service::start(&["--config", file.path()])
             },
             sampled: {
-                let log = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-                let log = log.to_str().unwrap().to_owned();
                 let limits = format!("{LIMITS}\ndecision_log: {{sample: 0.5}}");
                 let file = File::new("limits.yaml", &limits);
-                let service = Service::start(&["--config", file.path(), "--decision-log", &log]);
+                let service =
+                    Service::start(&["--config", file.path(), "--decision-log", log.path()]);
                 for _ in 0..64 {
                     service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
                 }
                 service
             },
+            _log: log,
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
         }
     }

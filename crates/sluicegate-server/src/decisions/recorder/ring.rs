@@ -25,7 +25,7 @@ pub(crate) enum RecordedCost {
     Each,
 }
 
-/// What is true of a recorded decision.
+/// The facts of a recorded decision.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Flags {
     pub(crate) was_denied: bool,
@@ -34,10 +34,10 @@ pub(crate) struct Flags {
     pub(crate) is_bypass: bool,
 }
 
-/// A ring of records, the oldest of which give way to new ones. A record has some 10 bytes and its key.
+/// A ring of records. The oldest ones give way to new ones. A record has some 10 bytes and its key.
 ///
-/// A record is the number of its further bytes, the time since the record before, the flags, the limit, the cost unless
-/// it is 1, and the key. Numbers are in base 128, so small ones take a byte.
+/// A record begins with the number of its further bytes. Then come the time since the record before, the flags, the
+/// limit, the cost unless it is 1, and the key. Numbers are in base 128, so small ones take a byte.
 #[derive(Debug)]
 pub(super) struct Ring {
     bytes: Box<[u8]>,
