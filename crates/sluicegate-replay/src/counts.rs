@@ -33,6 +33,14 @@ pub(crate) struct Counts {
     pub(crate) timeline: Decided,
 }
 
+/// The decisions of a limit compared with those in the log.
+#[derive(Debug, Serialize)]
+pub(crate) struct Then {
+    pub(crate) denied_then: u64,
+    pub(crate) newly_denied: u64,
+    pub(crate) newly_allowed: u64,
+}
+
 /// The results for each bucket of the report's timeline.
 #[derive(Debug, Serialize)]
 pub(crate) struct Decided {

@@ -53,18 +53,20 @@ pub(crate) async fn decide(
     opened: &impl OpenedLimit,
     key: &[u8],
     requests: OfKey<'_>,
-    mut look: impl FnMut(Result<&Decision, &RequestError>, Timestamp),
+    mut look: impl FnMut(Result<&Decision, &RequestError>, &Arrival),
 ) -> Result<(), Error> {
     let mut last = Timestamp::EPOCH;
     let holds = opened.limit().has_permits();
     let mut in_flight = BinaryHeap::new();
-    for (number, Arrival { at, costs, lasts }) in requests.iter().enumerate() {
+    for (number, arrival) in requests.iter().enumerate() {
+        let Arrival { at, costs, lasts, is_take, .. } = arrival;
         while let Some((end, id)) = next_end(&mut in_flight, at) {
             let _ = opened.ask(Request::settle(key, id, &[]).at(end)).wait().await?;
         }
         let hold =
             Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Hold::MAX_LASTS };
-        let mut request = Request::check(key).costs(costs).at(at);
+        let operation = if is_take { Operation::Take } else { Operation::Check };
+        let mut request = Request::new(operation, key).costs(costs).at(at);
         if holds {
             request = request.hold(&hold);
         }
@@ -78,10 +80,10 @@ pub(crate) async fn decide(
                 if decision.hold().is_some() {
                     in_flight.push(Reverse((at.saturating_add(lasts.into()), hold.id)));
                 }
-                look(Ok(&decision), at);
+                look(Ok(&decision), &arrival);
             }
             Err(Error::Request(error)) if error.kind() == RequestErrorKind::Overflow => {
-                look(Err(&error), at);
+                look(Err(&error), &arrival);
             }
             Err(error) => return Err(error),
         }

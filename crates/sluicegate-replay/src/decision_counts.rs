@@ -8,6 +8,7 @@ use serde::Serialize;
 use sluicegate_core::printable;
 
 use crate::numbers::{counted, grouped};
+use crate::scale::Proportion;
 
 /// The wanted lines of decision logs, and counts of the others. The threads that read a log share it.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl Default for DecisionCounts {
 
 impl DecisionCounts {
     /// The millionths of the whole.
-    pub(crate) const WHOLE: u32 = 1_000_000;
+    pub(crate) const WHOLE: u32 = Proportion::WHOLE;
     /// Maximum number of limits whose names are kept.
     const MOST_LIMITS: usize = 1_000;
 
@@ -112,11 +113,9 @@ impl DecisionCounts {
         self.sample.fetch_min(sample, Ordering::Relaxed);
     }
 
-    /// Returns the number of decisions that one of a sample stands for.
-    pub(crate) fn scale(&self, sample: u32) -> u32 {
-        // A sample of nothing has no allowed decisions.
-        let scale = (Self::WHOLE + sample / 2).checked_div(sample).unwrap_or(1);
-        if self.is_scaled { scale } else { 1 }
+    /// Returns the share that a decision of a sample stands for; 0 if it stands for itself.
+    pub(crate) const fn scale(&self, sample: u32) -> u32 {
+        if self.is_scaled { sample } else { 0 }
     }
 
     /// Returns why the decisions can't be played as a whole, if they can't.

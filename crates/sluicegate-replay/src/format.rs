@@ -4,7 +4,7 @@
 
 pub(crate) mod access;
 mod columns;
-mod decisions;
+pub(crate) mod decisions;
 pub(crate) mod detect;
 mod json;
 mod logfmt;

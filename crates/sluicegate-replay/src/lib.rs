@@ -35,6 +35,7 @@
 mod answer;
 mod batch;
 pub mod chart;
+mod comparison;
 mod counts;
 mod decide;
 mod decision_counts;
@@ -60,6 +61,8 @@ mod record;
 mod recording;
 mod report;
 mod requests;
+mod rules;
+mod scale;
 mod subject;
 mod suggest;
 mod table;
@@ -68,6 +71,8 @@ mod timeline;
 mod times;
 mod unpack;
 
+pub use comparison::{ComparedKey, Comparison};
+pub use format::decisions::{LoggedCost, LoggedDecision, LoggedDecisions};
 pub use format::pattern::{Pattern, PatternError};
 pub use format::{FieldNames, FieldNamesError};
 pub use goal::{Goal, GoalError};
@@ -75,8 +80,9 @@ pub use key::{KeyExpression, KeyExpressionError};
 pub use log_format::{LogFormat, UnknownLogFormat};
 pub use plan::{Plan, PolicySpec};
 pub use reader::LogReader;
-pub use recording::Recording;
+pub use recording::{PastDecision, Recording};
 pub use report::Report;
+pub use rules::{KeyRule, KeyRules};
 pub use subject::Subject;
 pub use suggest::{Suggestion, Suggestions};
 

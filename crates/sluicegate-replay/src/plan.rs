@@ -1,10 +1,13 @@
 //! The limits that a log is played through.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
-use sluicegate_core::{Algorithm, Hold, Limit, Member, Policy, SpecError};
+use sluicegate_core::{Algorithm, Hold, Limit, Member, Policy, SpecError, Timestamp};
 
 use crate::recording::Recording;
+use crate::rules::KeyRules;
+use crate::timeline::Timeline;
 
 /// The limits that a log is played through: policies side by side, each deciding alone, or one
 /// limit, whose policies decide together.
@@ -30,6 +33,11 @@ pub struct Plan {
     /// Specs as their user wrote them, for policies that are limits of their own.
     pub(crate) specs: Option<Vec<String>>,
     pub(crate) top: usize,
+    /// Number of keys that a comparison lists.
+    pub(crate) compared: usize,
+    pub(crate) rules: Option<Arc<dyn KeyRules>>,
+    /// The period that the timeline covers; that of the recording if it is `None`.
+    window: Option<(Timestamp, Timestamp)>,
 }
 
 /// A policy with its spec as the user wrote it, which reports show.
@@ -56,13 +64,47 @@ impl Plan {
     pub fn side_by_side(policies: impl IntoIterator<Item = PolicySpec>) -> Self {
         let limit = |(index, spec): (usize, PolicySpec)| (alone(index + 1, spec.policy), spec.text);
         let (limits, specs) = policies.into_iter().enumerate().map(limit).unzip();
-        Self { limits, specs: Some(specs), top: Self::TOP }
+        Self::of(limits, Some(specs))
     }
 
     /// Returns a plan in which the policies of the limit decide together, all or nothing.
     #[must_use]
     pub fn together(limit: Limit) -> Self {
-        Self { limits: vec![limit], specs: None, top: Self::TOP }
+        Self::of(vec![limit], None)
+    }
+
+    const fn of(limits: Vec<Limit>, specs: Option<Vec<String>>) -> Self {
+        let (top, compared) = (Self::TOP, 0);
+        Self { limits, specs, top, compared, rules: None, window: None }
+    }
+
+    /// Sets the number of keys that a [`Comparison`](crate::Comparison) lists.
+    #[must_use]
+    pub const fn compared(mut self, keys: usize) -> Self {
+        self.compared = keys;
+        self
+    }
+
+    /// Sets rules for single keys. The numbers that listed keys would need don't follow them.
+    #[must_use]
+    pub fn rules(mut self, rules: Arc<dyn KeyRules>) -> Self {
+        self.rules = Some(rules);
+        self
+    }
+
+    /// Sets the period that the timeline covers, in at most 60 buckets. By default it is that of the recording.
+    #[must_use]
+    pub const fn window(mut self, from: Timestamp, to: Timestamp) -> Self {
+        self.window = Some((from, to));
+        self
+    }
+
+    /// Returns the buckets over time.
+    pub(crate) fn timeline(&self, recording: &Recording) -> Timeline {
+        self.window.map_or_else(
+            || recording.timeline(),
+            |(from, to)| Timeline::of_window(from.as_micros(), to.as_micros()),
+        )
     }
 
     /// Sets the number of denied keys that a report lists for each policy, those with the most

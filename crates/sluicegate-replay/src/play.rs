@@ -10,6 +10,7 @@ use crate::plan::{Plan, played};
 use crate::recording::Recording;
 use crate::report::Report;
 use crate::requests::OfKey;
+use crate::rules::KeyRule;
 use crate::tally::{KeyTally, LimitTally};
 use crate::timeline::Timeline;
 
@@ -30,7 +31,7 @@ impl Plan {
         recording: &Recording,
         progress: &(impl Fn(u64) + Sync),
     ) -> Result<Report, Error> {
-        let timeline = recording.timeline();
+        let timeline = self.timeline(recording);
         let tallies = play_now(store, self, recording, timeline, progress)?;
         let needs = needs_now(store, self, &tallies, recording)?;
         Report::of(self, &tallies, &needs, recording, timeline)
@@ -51,7 +52,7 @@ impl Plan {
         recording: &Recording,
         progress: &(impl Fn(u64) + Sync),
     ) -> Result<Report, Error> {
-        let timeline = recording.timeline();
+        let timeline = self.timeline(recording);
         let tallies = play(store, self, recording, timeline, progress).await?;
         let needs = needs(store, self, &tallies, recording).await?;
         Report::of(self, &tallies, &needs, recording, timeline)
@@ -63,7 +64,7 @@ impl Plan {
     fn opened<S: Store>(&self, store: &S, timeline: Timeline) -> Vec<(S::Opened, LimitTally)> {
         let options = fresh_run();
         let opened = |limit: &Limit| {
-            let tally = LimitTally::new(limit.members().len(), self.top, timeline);
+            let tally = LimitTally::new(limit.members().len(), self, timeline);
             (store.open(played(limit), options.clone()), tally)
         };
         self.limits.iter().map(opened).collect()
@@ -92,13 +93,16 @@ fn play_now<S: Store>(
                 || {
                     // Open per core: concurrent keys would share the few locks of a small table.
                     let opened = store.open(opened.limit().clone(), fresh_run());
-                    let tally = LimitTally::new(policies, plan.top, timeline);
+                    let tally = LimitTally::new(policies, plan, timeline);
                     (opened, tally, KeyTally::new(policies, timeline))
                 },
                 |(opened, tally, of_key), requests| {
                     let key = recording.keys.get(requests.key);
-                    at_once(play_key(opened, key, *requests, of_key))?;
-                    tally.add(requests.key, requests.len(), of_key);
+                    if at_once(play_by_rule(store, plan, opened, key, *requests, of_key))? {
+                        tally.add(requests.key, requests.len(), of_key);
+                    } else {
+                        tally.skip(requests.len());
+                    }
                     progress(requests.len());
                     Ok(())
                 },
@@ -133,18 +137,48 @@ async fn play<S: Store>(
                     let key = recording.keys.get(requests.key);
                     under_way.push(async move {
                         let mut of_key = KeyTally::new(policies, timeline);
-                        play_key(opened, key, requests, &mut of_key).await?;
-                        Ok::<_, Error>((requests, of_key))
+                        let played =
+                            play_by_rule(store, plan, opened, key, requests, &mut of_key).await?;
+                        Ok::<_, Error>((requests, played.then_some(of_key)))
                     });
                 }
                 let Some(played) = under_way.next().await else { break };
                 let (requests, of_key) = played?;
-                tally.add(requests.key, requests.len(), &of_key);
+                match of_key {
+                    Some(of_key) => tally.add(requests.key, requests.len(), &of_key),
+                    None => tally.skip(requests.len()),
+                }
                 progress(requests.len());
             }
         }
     }
     Ok(played.into_iter().map(|(_, tally)| tally).collect())
+}
+
+/// Plays a key by its rule. Returns `false` if the key isn't played.
+async fn play_by_rule<S: Store>(
+    store: &S,
+    plan: &Plan,
+    opened: &S::Opened,
+    key: &[u8],
+    requests: OfKey<'_>,
+    of_key: &mut KeyTally,
+) -> Result<bool, Error> {
+    let mut without_store = |is_denied| {
+        of_key.clear();
+        requests.iter().for_each(|arrival| of_key.add_listed(is_denied, &arrival));
+    };
+    match plan.rules.as_ref().map_or(KeyRule::Plan, |rules| rules.rule(key)) {
+        KeyRule::Plan => play_key(opened, key, requests, of_key).await?,
+        KeyRule::Limit(limit) => {
+            let opened = store.open(played(&limit), fresh_run());
+            play_key(&opened, key, requests, of_key).await?;
+        }
+        KeyRule::Allow => without_store(false),
+        KeyRule::Block => without_store(true),
+        KeyRule::Skip => return Ok(false),
+    }
+    Ok(true)
 }
 
 async fn play_key(
@@ -154,9 +188,9 @@ async fn play_key(
     of_key: &mut KeyTally,
 ) -> Result<(), Error> {
     of_key.clear();
-    decide(opened, key, requests, |answer, at| match answer {
-        Ok(decision) => of_key.add(decision, at),
-        Err(error) => of_key.add_error(error, at),
+    decide(opened, key, requests, |answer, arrival| match answer {
+        Ok(decision) => of_key.add(decision, arrival),
+        Err(error) => of_key.add_error(error, arrival),
     })
     .await
 }

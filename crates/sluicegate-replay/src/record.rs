@@ -13,8 +13,8 @@ pub(crate) struct Record<'l> {
     pub(crate) cost: Option<Cost>,
     /// The request's duration in µs, if the line states one.
     pub(crate) duration: Option<u64>,
-    /// Number of requests that the request stands for, if it is of a sample; 0 counts as 1.
-    pub(crate) stands_for: u32,
+    /// What a service decided, if the line is of its decision log.
+    pub(crate) then: Then,
     pub(crate) texts: [&'l [u8]; Field::ALL.len()],
 }
 
@@ -27,8 +27,19 @@ pub(crate) struct Stated {
     pub(crate) cost: Option<Cost>,
     /// Duration in µs.
     pub(crate) duration: Option<u64>,
-    /// Number of requests that the request stands for; 0 counts as 1.
-    pub(crate) stands_for: u32,
+    pub(crate) then: Then,
+}
+
+/// What a service decided about a request. The default is a check that was allowed and isn't of a sample.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Then {
+    /// Whether the request was denied.
+    pub(crate) was_denied: bool,
+    /// Whether the request takes what there is, up to its cost.
+    pub(crate) is_take: bool,
+    /// The share of such requests that the log has, in millionths, if the request stands for the others too; 0 if it
+    /// stands for itself.
+    pub(crate) sample: u32,
 }
 
 /// A text of a request that can be part of a key.
@@ -110,12 +121,12 @@ impl FromIterator<Field> for Fields {
 impl<'l> Record<'l> {
     /// Returns the data of the request. `moment` is the moment that the log's times state.
     pub(crate) const fn stated(&self, moment: Moment) -> Stated {
-        let Self { time, cost, duration, stands_for, .. } = *self;
+        let Self { time, cost, duration, then, .. } = *self;
         let start = match (moment, duration) {
             (Moment::End, Some(duration)) => time.saturating_sub(duration),
             _ => time,
         };
-        Stated { start, cost, duration, stands_for }
+        Stated { start, cost, duration, then }
     }
 
     /// Sets a text.

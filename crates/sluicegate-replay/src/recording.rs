@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use sluicegate_core::{Error, StoreError, StoreErrorKind, Timestamp};
+use sluicegate_core::{Cost, Error, StoreError, StoreErrorKind, Timestamp};
 
 use crate::decision_counts::DecisionCounts;
 use crate::format::wrapper::Wrapper;
@@ -12,8 +12,9 @@ use crate::key::KeyExpression;
 use crate::keys::{Keys, shown};
 use crate::log_format::LogFormat;
 use crate::malformed::MalformedLines;
-use crate::record::Stated;
+use crate::record::{Stated, Then};
 use crate::requests::{Detail, Part, Requests, too_many};
+use crate::scale::Proportion;
 use crate::timeline::{Period, Timeline};
 
 /// The requests of a log: by key, then by time, then in the order of the log.
@@ -38,6 +39,25 @@ pub struct Recording {
     pub(crate) decisions: Arc<DecisionCounts>,
     /// Times in µs of the last requests of keys, by number, that stand for several.
     last_scaled: Vec<u64>,
+    proportion: Proportion,
+}
+
+/// A decision of a service, without a log.
+#[derive(Clone, Copy, Debug)]
+pub struct PastDecision<'k> {
+    /// Time of the decision.
+    pub time: Timestamp,
+    /// The key.
+    pub key: &'k [u8],
+    /// Cost of the request; `None` for each policy's own cost.
+    pub cost: Option<Cost>,
+    /// Whether the request was a take, which takes what there is up to its cost.
+    pub is_take: bool,
+    /// Whether the request was denied.
+    pub was_denied: bool,
+    /// The share of such decisions that is known, in millionths, if this one stands for the others too; 0 if it stands
+    /// for itself.
+    pub sample: u32,
 }
 
 /// A log of a recording.
@@ -165,7 +185,9 @@ impl Recording {
         if let Some(problem) = self.decisions.problem() {
             return Some(problem);
         }
-        let unread = |log: &Log| log.requests == 0 && log.lines > 0;
+        // A decision log that was rotated may have only other operations, or other limits.
+        let is_read = |log: &Log| log.format == Some(LogFormat::Sluicegate) && log.headers > 0;
+        let unread = |log: &Log| log.requests == 0 && log.lines > 0 && !is_read(log);
         if let Some(number) = self.logs.iter().position(unread) {
             let name = shown(&self.logs[number].name, usize::MAX);
             let first = self.malformed.first_of(number);
@@ -183,7 +205,11 @@ impl Recording {
             return None;
         }
         let names: Vec<_> = self.logs.iter().map(|log| shown(&log.name, usize::MAX)).collect();
-        Some(format!("there is no request to replay: {} is empty", names.join(", ")))
+        let names = names.join(", ");
+        Some(match self.logs.iter().any(is_read) {
+            true => format!("there is no request to replay: {names} has only other decisions"),
+            false => format!("there is no request to replay: {names} is empty"),
+        })
     }
 
     /// Returns the name of the logs in reports.
@@ -227,6 +253,7 @@ impl Recording {
             keeps_durations: true,
             decisions,
             last_scaled: Vec::new(),
+            proportion: Proportion::default(),
         }
     }
 
@@ -237,16 +264,37 @@ impl Recording {
 
     /// Adds a request under a key.
     pub(crate) fn add(&mut self, key: &[u8], stated: Stated) -> io::Result<()> {
-        let Stated { start, cost, duration, stands_for } = stated;
+        let Stated { start, cost, duration, then } = stated;
         let key = self.keys.number(key).ok_or_else(too_many)?;
         self.durations += u64::from(duration.is_some());
         let kept = if self.keeps_durations { duration.unwrap_or(0) } else { 0 };
         self.period.get_or_insert_with(|| Period::new(start)).extend(start);
-        let detail = Detail::new(cost, kept);
-        if stands_for > 1 {
-            return self.add_scaled(key, start, u64::from(stands_for), detail);
+        let detail = Detail::new(cost, kept, then);
+        match self.proportion.next(then.sample) {
+            1 => self.requests.add(key, start, detail),
+            count => self.add_scaled(key, start, count, detail),
         }
-        self.requests.add(key, start, detail)
+    }
+
+    /// Returns a recording of decisions that don't come from a log, for [`Recording::add_decision`].
+    #[must_use]
+    pub fn of_decisions(name: impl Into<String>) -> Self {
+        let mut recording = Self::new(None, Arc::default());
+        recording.forget_durations();
+        let log = Log { format: Some(LogFormat::Sluicegate), ..Log::new(name.into()) };
+        recording.logs.push(log);
+        recording
+    }
+
+    /// Adds a decision. Call [`Recording::finish`] after the last.
+    ///
+    /// # Errors
+    /// Returns an error if the recording would have more than 2^32 − 1 keys, if a sample stands for too many requests,
+    /// or if a temporary file can't be written.
+    pub fn add_decision(&mut self, decision: &PastDecision<'_>) -> io::Result<()> {
+        let PastDecision { time, key, cost, is_take, was_denied, sample } = *decision;
+        let then = Then { was_denied, is_take, sample };
+        self.add(key, Stated { start: time.as_micros(), cost, duration: None, then })
     }
 
     /// Adds `count` requests of a key, evenly spread over the time since the previous ones.

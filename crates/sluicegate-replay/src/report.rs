@@ -3,7 +3,8 @@
 use serde::Serialize;
 use sluicegate_core::{Enforcement, Error, Limit, Member, Timestamp};
 
-use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
+use crate::comparison::Comparison;
+use crate::counts::{Counts, Decided, DeniedKey, Offered, Then, WorstMinute};
 use crate::decision_counts::DecisionReport;
 use crate::keys::{self, Keys};
 use crate::need::Needs;
@@ -43,6 +44,9 @@ pub struct Report {
     pub(crate) limit: Option<LimitReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suggest: Option<Suggestions>,
+    /// One comparison for each limit that was played.
+    #[serde(skip)]
+    comparisons: Vec<Comparison>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,6 +65,9 @@ pub(crate) struct PolicyReport {
     pub(crate) shadow: bool,
     #[serde(flatten)]
     pub(crate) counts: Counts,
+    /// Present for a policy that decides alone on a decision log.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) then: Option<Then>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +75,9 @@ pub(crate) struct LimitReport {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) counts: Counts,
+    /// Present for a decision log.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) then: Option<Then>,
 }
 
 /// A limit that was played, with its results.
@@ -94,6 +104,12 @@ impl Report {
         policies.chain(limit)
     }
 
+    /// Returns the comparison of each limit of the plan with the decisions of the recording, in the order of the plan.
+    /// Only a recording of decisions has any to compare with; in others every request counts as allowed then.
+    pub fn comparisons(&self) -> impl Iterator<Item = &Comparison> {
+        self.comparisons.iter()
+    }
+
     /// Adds suggested limits, found by a search of the same recording.
     #[must_use]
     pub fn with_suggestions(mut self, suggestions: Suggestions) -> Self {
@@ -116,6 +132,8 @@ impl Report {
                 Some(spec) => report.add_policy(spec, &played),
                 None => report.add_limit(&played),
             }
+            let comparison = tally.comparison.finish(&recording.keys, &timeline);
+            report.comparisons.push(comparison);
         }
         Ok(report)
     }
@@ -159,6 +177,7 @@ impl Report {
             policies: Vec::new(),
             limit: None,
             suggest: None,
+            comparisons: Vec::new(),
         })
     }
 
@@ -171,7 +190,8 @@ impl Report {
     fn add_limit(&mut self, played: &Played<'_>) {
         self.add_policies(None, played);
         let counts = self.counts(&played.tally.whole, played, None);
-        self.limit = Some(LimitReport { name: played.limit.name().to_string(), counts });
+        let then = self.then(played);
+        self.limit = Some(LimitReport { name: played.limit.name().to_string(), counts, then });
     }
 
     fn add_policies(&mut self, spec: Option<&str>, played: &Played<'_>) {
@@ -183,11 +203,18 @@ impl Report {
                 name: member.name().to_string(),
                 shadow: policy.enforcement() == Enforcement::Shadow,
                 counts: self.counts(tally, played, Some(index)),
+                then: spec.and_then(|_| self.then(played)),
             });
         }
         if let Some((_, message)) = &played.tally.errors.first {
             self.errors.push(message.clone());
         }
+    }
+
+    /// Returns how a limit's decisions compare with those of a decision log.
+    fn then(&self, played: &Played<'_>) -> Option<Then> {
+        self.decisions.as_ref()?;
+        Some(played.tally.comparison.then())
     }
 
     /// Returns the counts of a policy, by its index, or of a limit as a whole.

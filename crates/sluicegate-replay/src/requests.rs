@@ -9,6 +9,8 @@ use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 
 use sluicegate_core::{Cost, Costs, Span, Timestamp};
 
+use crate::record::Then;
+
 /// The requests of a recording.
 pub(crate) struct Requests {
     /// Maximum number of requests in memory while a log is read.
@@ -29,7 +31,7 @@ pub(crate) struct Part {
 /// The cost and the duration of a request, if its line states them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Detail {
-    /// Cost; 0 if the line states none.
+    /// Cost, 0 if the line states none, and what a service decided in the bits above the largest cost.
     cost: u64,
     /// Duration in µs; 0 if the line states none.
     duration: u64,
@@ -43,6 +45,10 @@ pub(crate) struct Arrival {
     pub(crate) costs: Costs<'static>,
     /// Duration of the request; zero if its line states none.
     pub(crate) lasts: Span,
+    /// Whether the request takes what there is, up to its cost.
+    pub(crate) is_take: bool,
+    /// Whether a service denied the request.
+    pub(crate) was_denied: bool,
 }
 
 /// A request in 16 bytes: key, time, and number of the request in its part, in this order. So
@@ -181,8 +187,15 @@ impl Part {
 }
 
 impl Detail {
-    pub(crate) fn new(cost: Option<Cost>, duration: u64) -> Self {
-        Self { cost: cost.map_or(0, Cost::get), duration }
+    /// The bit of a request that was denied.
+    const DENIED: u64 = 1 << 63;
+    /// The bit of a take.
+    const TAKE: u64 = 1 << 62;
+
+    pub(crate) fn new(cost: Option<Cost>, duration: u64, then: Then) -> Self {
+        let denied = if then.was_denied { Self::DENIED } else { 0 };
+        let take = if then.is_take { Self::TAKE } else { 0 };
+        Self { cost: cost.map_or(0, Cost::get) | denied | take, duration }
     }
 }
 
@@ -198,8 +211,11 @@ impl OfKey<'_> {
             let detail = self.details.get(request.number() as usize).copied().unwrap_or_default();
             Arrival {
                 at: Timestamp::from_micros_clamped(request.micros()),
-                costs: Cost::new(detail.cost).map_or(Costs::Own, Costs::Same),
+                costs: Cost::new(detail.cost & !(Detail::DENIED | Detail::TAKE))
+                    .map_or(Costs::Own, Costs::Same),
                 lasts: Span::from_micros(detail.duration).unwrap_or(Span::MAX),
+                is_take: detail.cost & Detail::TAKE != 0,
+                was_denied: detail.cost & Detail::DENIED != 0,
             }
         })
     }
@@ -240,7 +256,7 @@ mod tests {
         let mut all = Vec::new();
         for part in requests.parts() {
             for of_key in part.unwrap().by_key() {
-                for Arrival { at, costs, lasts } in of_key.iter() {
+                for Arrival { at, costs, lasts, .. } in of_key.iter() {
                     let cost = if let Costs::Same(cost) = costs { cost.get() } else { 0 };
                     all.push((of_key.key, at.as_micros(), cost, lasts.as_micros()));
                 }

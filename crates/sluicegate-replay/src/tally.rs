@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use sluicegate_core::{Decision, RequestError, Span, Timestamp};
 
+use crate::comparison::{KeyComparison, LimitComparison};
+use crate::plan::Plan;
+use crate::requests::Arrival;
 use crate::timeline::Timeline;
 
 /// The counts of one limit: as a whole, and for each of its policies.
@@ -12,6 +15,7 @@ pub(crate) struct LimitTally {
     pub(crate) whole: Tally,
     pub(crate) policies: Vec<Tally>,
     pub(crate) errors: Errors,
+    pub(crate) comparison: LimitComparison,
 }
 
 /// Requests without a decision: no state can hold their cost, or the debt that it would cause.
@@ -66,6 +70,7 @@ pub(crate) struct KeyTally {
     policies: Vec<Refusals>,
     errors: Refusals,
     first_error: Option<String>,
+    comparison: KeyComparison,
 }
 
 /// The refusals of one key, in order of time.
@@ -80,15 +85,18 @@ struct Refusals {
 }
 
 impl LimitTally {
-    /// Returns a tally that lists the `top` keys with the most refusals.
-    pub(crate) fn new(policies: usize, top: usize, timeline: Timeline) -> Self {
+    /// Returns a tally that lists the keys with the most refusals, as many as the plan says.
+    pub(crate) fn new(policies: usize, plan: &Plan, timeline: Timeline) -> Self {
+        let comparison = LimitComparison::new(plan.compared, &timeline);
+        let top = plan.top;
         let tally = Tally { denied_in: vec![0; timeline.count()], top, ..Tally::default() };
         let errors = Errors { errors_in: vec![0; timeline.count()], ..Errors::default() };
-        Self { whole: tally.clone(), policies: vec![tally; policies], errors }
+        Self { whole: tally.clone(), policies: vec![tally; policies], errors, comparison }
     }
 
     /// Adds the results of a key. The order of keys doesn't matter.
     pub(crate) fn add(&mut self, key: u32, requests: u64, of_key: &KeyTally) {
+        self.comparison.add(key, &of_key.comparison);
         let errors = self.errors.add(key, of_key);
         self.whole.add(key, requests, errors, &of_key.whole);
         for (policy, refusals) in self.policies.iter_mut().zip(&of_key.policies) {
@@ -109,6 +117,12 @@ impl LimitTally {
             policy.merge(other);
         }
         self.errors.merge(other.errors);
+        self.comparison.merge(other.comparison);
+    }
+
+    /// Counts requests that weren't played.
+    pub(crate) const fn skip(&mut self, requests: u64) {
+        self.comparison.skipped += requests;
     }
 }
 
@@ -190,6 +204,7 @@ impl KeyTally {
             policies: vec![Refusals::default(); policies],
             errors: Refusals::default(),
             first_error: None,
+            comparison: KeyComparison::default(),
         }
     }
 
@@ -199,9 +214,12 @@ impl KeyTally {
         self.policies.iter_mut().for_each(Refusals::clear);
         self.errors.clear();
         self.first_error = None;
+        self.comparison.clear();
     }
 
-    pub(crate) fn add(&mut self, decision: &Decision, at: Timestamp) {
+    pub(crate) fn add(&mut self, decision: &Decision, arrival: &Arrival) {
+        let at = arrival.at;
+        self.comparison.add(Some(decision.is_denied()), arrival, &self.timeline);
         if decision.is_denied() {
             self.whole.add(at, &self.timeline);
         }
@@ -212,9 +230,18 @@ impl KeyTally {
         }
     }
 
+    /// Adds a request of a key on a list, which no policy counts.
+    pub(crate) fn add_listed(&mut self, is_denied: bool, arrival: &Arrival) {
+        self.comparison.add(Some(is_denied), arrival, &self.timeline);
+        if is_denied {
+            self.whole.add(arrival.at, &self.timeline);
+        }
+    }
+
     /// Adds a request whose cost no state can hold.
-    pub(crate) fn add_error(&mut self, error: &RequestError, at: Timestamp) {
-        self.errors.add(at, &self.timeline);
+    pub(crate) fn add_error(&mut self, error: &RequestError, arrival: &Arrival) {
+        self.comparison.add(None, arrival, &self.timeline);
+        self.errors.add(arrival.at, &self.timeline);
         self.first_error.get_or_insert_with(|| error.to_string());
     }
 }
@@ -261,7 +288,7 @@ mod tests {
     }
 
     fn no_refusals() -> Tally {
-        LimitTally::new(0, 10, timeline()).whole
+        LimitTally::new(0, &Plan::side_by_side([]), timeline()).whole
     }
 
     fn refused_at(minutes: &[u64]) -> Refusals {

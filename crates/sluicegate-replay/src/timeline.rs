@@ -102,6 +102,16 @@ impl Timeline {
         Self { start, length, count: usize::try_from(count).unwrap_or(0) }
     }
 
+    /// Returns the shortest buckets of at least a second that cover a window in at most 60 buckets.
+    pub(crate) fn of_window(from: u64, to: u64) -> Self {
+        const FEW: u64 = 60;
+        let (first, last) = (from, to.max(from));
+        let covering = |length: u64| (last - first) / length + 1;
+        let fits = |length: &u64| *length >= SECOND && covering(*length) <= FEW;
+        let length = lengths().find(fits).unwrap_or(LONGEST);
+        Self { start: first, length, count: usize::try_from(covering(length)).unwrap_or(0) }
+    }
+
     /// Returns the start of the first bucket, in µs since the epoch.
     pub(crate) const fn start(&self) -> u64 {
         self.start

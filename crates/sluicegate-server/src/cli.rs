@@ -8,6 +8,7 @@ mod overrides;
 mod recent;
 #[cfg(test)]
 mod reference;
+mod simulate;
 mod top;
 
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
 use crate::commands::{AskedLimits, UsedArg};
-use crate::decisions::DecisionLogArg;
+use crate::decisions::{DecisionLogArg, RecorderArg};
 #[cfg(feature = "envoy")]
 use crate::envoy::EnvoyArgs;
 use crate::logging::LogFormat;
@@ -38,6 +39,8 @@ pub(crate) use overrides::{
 };
 use recent::RECENT_HELP;
 pub(crate) use recent::RecentArgs;
+use simulate::SIMULATE_HELP;
+pub(crate) use simulate::{FromArg, SimulateArgs};
 use top::TOP_HELP;
 pub(crate) use top::TopArgs;
 
@@ -199,6 +202,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Settle a hold with the units that were used
     #[command(after_help = SETTLE_HELP)]
     Settle(SettleArgs),
+    /// Say what other policies, or another file, would have decided about recorded requests
+    #[command(after_help = SIMULATE_HELP)]
+    Simulate(SimulateArgs),
     /// Take as many units as a key has, up to the cost
     #[command(after_help = TAKE_HELP)]
     Take(TakeArgs),
@@ -360,7 +366,8 @@ POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer all clien
 /v1/renew and /v1/release need a token that one of these calls issued.
 
 These are admin calls: POST /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/pause, /v1/resume, /v1/revoke.
-Also GET /v1/audit, /v1/bans, /v1/config, /v1/stream, /v1/fleet, /v1/holders, /v1/recent, /v1/limits/LIMIT/top, and overrides under /v1/limits/.
+Also POST /v1/explain and /v1/simulate, GET /v1/audit, /v1/bans, /v1/config, /v1/stream, /v1/fleet, /v1/holders, /v1/keys,
+/v1/recent, /v1/limits/LIMIT/top, and overrides under /v1/limits/.
 With an admin token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to every program
 on this machine, and to no request that a proxy forwarded.
 GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
@@ -390,6 +397,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) decision_log: DecisionLogArg,
+
+    #[command(flatten)]
+    pub(crate) recorder: RecorderArg,
 
     /// Report ready on /readyz before the store has answered for the first time
     #[arg(long)]

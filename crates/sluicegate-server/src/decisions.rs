@@ -1,4 +1,4 @@
-//! Decisions for operators: a log of all, the newest ones, and the keys with the highest use.
+//! Decisions for operators: a log of all, the newest ones, a recorder for simulations, and the keys with the highest use.
 
 mod budget;
 mod debug_lines;
@@ -6,6 +6,7 @@ mod key_form;
 mod line;
 mod log;
 mod recent;
+mod recorder;
 mod row;
 mod space_saving;
 mod top_keys;
@@ -13,6 +14,7 @@ mod top_keys;
 pub(crate) use debug_lines::DebugLines;
 pub(crate) use log::{DecisionLog, DecisionLogArg};
 pub(crate) use recent::{Filter, Outcome, Recent};
+pub(crate) use recorder::{RecordedCost, RecordedDecision, Recorder, RecorderArg};
 pub(crate) use row::shares;
 #[cfg(feature = "envoy")]
 pub(crate) use row::shown;

@@ -42,6 +42,7 @@ pub(crate) mod router;
 mod seal;
 mod service;
 mod settle;
+mod simulate;
 mod status;
 mod stream;
 mod top;

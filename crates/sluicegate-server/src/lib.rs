@@ -31,6 +31,7 @@ mod serve;
 mod serving;
 mod setup;
 mod signals;
+mod simulate;
 mod supervisor;
 mod token;
 mod trace_context;
@@ -120,6 +121,7 @@ async fn dispatch(command: Command, passed: PassedSockets) -> ExitCode {
             Ok(used) => commands::settle(HoldVerb::Settle { used }, of).await,
             Err(message) => Err(Failure::usage(message)),
         },
+        Command::Simulate(args) => commands::simulate(args).await,
         Command::Take(args) => take(Verb::Decide(Operation::Take), args).await,
         Command::Unban(args) => {
             commands::ask(Verb::Decide(Operation::Unban), Terms::default(), args).await

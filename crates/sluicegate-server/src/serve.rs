@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sluicegate::Registry;
-use sluicegate::config::{ListenerConfig, ListenersConfig, Watch, WatchOptions};
+use sluicegate::config::{ListenerConfig, ListenersConfig, LoggedKeys, Watch, WatchOptions};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::access::Tokens;
 use crate::cli::ServeArgs;
-use crate::decisions::DecisionLog;
+use crate::decisions::{DecisionLog, Recorder};
 use crate::http::{Readiness, Seal, Secrets, Service, frequent, router};
 use crate::listening::{self, Opened};
 use crate::logging::{self, LOG_LEVEL};
@@ -19,6 +19,7 @@ use crate::resp::Resp;
 use crate::running::{Running, no_signals};
 use crate::serving::stop::Patience;
 use crate::serving::{Answering, Kind, Listeners, PassedSockets, Routes, Tls, TlsNames};
+use crate::simulate::Sources;
 use crate::supervisor;
 use crate::traces::Traces;
 
@@ -34,6 +35,7 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     let store = args.setup.store_url()?;
     args.listeners.apply(&mut config.listeners);
     args.decision_log.apply(&mut config.decision_log);
+    args.recorder.apply(&mut config.recorder);
     let mut registry = Registry::builder_from(&config).map_err(Failure::usage)?;
     let traces = Traces::from_environment().map_err(Failure::usage)?;
     let opened = open(&config.listeners, &mut passed).await?;
@@ -45,16 +47,26 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     if let Some(log) = &log {
         registry = registry.observer(log.clone());
     }
+    let recorder = Recorder::new(config.recorder.size).map(Arc::new);
+    if let Some(recorder) = &recorder {
+        registry = registry.observer(recorder.clone());
+    }
+    let sources = Sources {
+        recorder,
+        log: config.decision_log.file.clone().filter(|file| file != Path::new("-")),
+        has_hashes: config.decision_log.keys == LoggedKeys::Hashed,
+    };
     let more_metrics = log.iter().map(|log| log.collector()).collect();
     // The command line takes precedence over the file, even after the file changes.
     let file = args.setup.config.filter(|file| can_be_followed(file));
-    let (listeners, decision_log) = (args.listeners, args.decision_log);
+    let (listeners, decision_log, recorder) = (args.listeners, args.decision_log, args.recorder);
     let caps = args.setup.caps.get();
     let watch = |registry: &Registry| {
         let options = WatchOptions::default().caps(caps).adjust(move |config| {
             config.store = store.clone().unwrap_or_else(|| config.store.clone());
             listeners.apply(&mut config.listeners);
             decision_log.apply(&mut config.decision_log);
+            recorder.apply(&mut config.recorder);
         });
         file.map(|file| registry.watch_with(file, options))
     };
@@ -77,6 +89,7 @@ pub(crate) async fn serve(args: ServeArgs, mut passed: PassedSockets) -> Result<
     if let Some(log) = &log {
         service.overview.set_log(Arc::clone(log));
     }
+    service.simulator.set(sources);
     let hangup = signal(SignalKind::hangup()).map_err(|error| no_signals(&error))?;
     tokio::spawn(reload(hangup, service.watch.clone()));
     if service.access.is_open() {

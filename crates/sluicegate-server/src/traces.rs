@@ -176,7 +176,7 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 32] = [
+    const PLAIN: [&str; 33] = [
         "/",
         "/healthz",
         "/metrics",
@@ -206,6 +206,7 @@ fn route(path: &str) -> Option<&'static str> {
         "/v1/resume",
         "/v1/revoke",
         "/v1/settle",
+        "/v1/simulate",
         "/v1/stream",
         "/v1/take",
         "/v1/unban",

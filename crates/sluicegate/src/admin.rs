@@ -10,4 +10,4 @@ pub use crate::overrides::{
     AuditEntry, NewOverride, OverrideEntry, OverrideTo, Overrides, OverridesError,
 };
 #[cfg(feature = "config")]
-pub use crate::registry::{Standing, Treatment};
+pub use crate::registry::{Hypothetical, KeyTreatment, Standing, Treatment};

@@ -79,10 +79,10 @@ pub use crate::config_file::{
     ConfigProblem, DecisionLogConfig, DescriptorLimit, EnvoyConfig, EnvoyDomain, FallbackConfig,
     FilePlace, HttpConfig, LimitBlock, LimitConfig, LimitOrigins, LimitPattern, LimitPatternError,
     ListenAddress, ListenAddressError, ListenHost, ListenerConfig, ListenersConfig, LoggedKeys,
-    MemoryConfig, MetricsConfig, Origins, Overflow, Override, OverrideError, Password, RedisAccess,
-    RedisConfig, RedisUrl, RespConfig, Right, Sample, SampleError, SentinelAccess, ServiceConfig,
-    SocketMode, StoreUrl, StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree, TreeKey,
-    TreeValue, UnknownLimit,
+    MemoryConfig, MetricsConfig, Origins, Overflow, Override, OverrideError, Password,
+    RecorderConfig, RecorderSize, RecorderSizeError, RedisAccess, RedisConfig, RedisUrl,
+    RespConfig, Right, Sample, SampleError, SentinelAccess, ServiceConfig, SocketMode, StoreUrl,
+    StoreUrlError, Switch, Times, TimesError, TlsConfig, Tree, TreeKey, TreeValue, UnknownLimit,
 };
 pub use crate::registry::{Changes, RegistryBuilder, RequestKeys};
 pub use crate::uses::Uses;

@@ -18,6 +18,7 @@ mod metrics;
 mod origins;
 mod overrides;
 mod problem;
+mod recorder;
 mod redis;
 mod resp;
 mod service;
@@ -56,6 +57,7 @@ pub use origins::{FilePlace, LimitOrigins, Origins};
 pub use overrides::{Override, OverrideError};
 pub(crate) use overrides::{limit_times, limit_with};
 pub use problem::{ConfigErrors, ConfigProblem};
+pub use recorder::{RecorderConfig, RecorderSize, RecorderSizeError};
 pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
 pub use resp::RespConfig;
 pub use service::ServiceConfig;
@@ -120,6 +122,8 @@ pub struct Config {
     pub metrics: MetricsConfig,
     /// The log of decisions of the service.
     pub decision_log: DecisionLogConfig,
+    /// The recorder of decisions of the service.
+    pub recorder: RecorderConfig,
     /// The limits of Envoy's descriptors.
     pub envoy: EnvoyConfig,
     /// The clients of the service. Without any, all programs may check limits and hold their units.
@@ -190,6 +194,16 @@ limits:
     /// See [`Config::parse`].
     pub fn parse_within(text: &str, name: &str, caps: ConfigCaps) -> Result<Self, ConfigErrors> {
         Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
+    }
+
+    /// Parses the text of a file without reading the files that it names, for a caller who must not read them. Each is
+    /// an error, except for files and variables with tokens of clients: those clients have other tokens.
+    ///
+    /// # Errors
+    /// See [`Config::parse`].
+    pub fn parse_alone(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+        let (bytes, caps) = (text.as_bytes(), ConfigCaps::default());
+        Self::from_files(bytes, Reporter::new(name), caps, Files::none(caps, bytes.len()))
     }
 
     /// Returns the limit with this name.
@@ -319,6 +333,7 @@ impl PartialEq for Config {
             service,
             metrics,
             decision_log,
+            recorder,
             envoy,
             clients,
             limits_in_requests,
@@ -341,6 +356,7 @@ impl PartialEq for Config {
             && *service == other.service
             && *metrics == other.metrics
             && *decision_log == other.decision_log
+            && *recorder == other.recorder
             && *envoy == other.envoy
             && *clients == other.clients
             && *limits_in_requests == other.limits_in_requests

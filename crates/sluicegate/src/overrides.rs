@@ -192,6 +192,11 @@ impl Overrides {
         self.entry(limit, key)
     }
 
+    /// Returns the overrides of a limit as this process knows them.
+    pub(crate) fn known_of_limit(&self, limit: &str) -> OfLimit {
+        self.mirror().of_limit(limit)
+    }
+
     /// Returns the number of overrides of a limit's keys, as far as this process knows them.
     #[must_use]
     pub fn count(&self, limit: &str) -> usize {

@@ -9,6 +9,7 @@ mod gate;
 mod gate_cache;
 mod generation;
 mod given;
+mod hypothetical;
 mod joined;
 mod joint;
 mod opened;
@@ -42,6 +43,7 @@ use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub(crate) use gate::Look;
 pub use gate::{Counted, CountedKey, Gate, JoinError, Leased, MissingKey, RequestKeys};
+pub use hypothetical::{Hypothetical, KeyTreatment};
 pub use standing::{Standing, Treatment};
 
 pub(crate) use response_fields::{Shown, ShownPartition};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sluicegate_core::Cost;
+use sluicegate_core::{Cost, Timestamp};
 
 use crate::decision_counts::{DecisionCounts, Unplayed};
 use crate::format::role::Role;
 use crate::malformed::Malformed;
-use crate::record::{Field, Moment, Record};
+use crate::record::{Field, Moment, Record, Then};
 use crate::times::Times;
 
 /// Reads the lines of a decision log.
@@ -19,9 +19,67 @@ use crate::times::Times;
 /// numbers of this limit change nothing, so that the line isn't a request.
 #[derive(Clone, Debug)]
 pub(crate) struct DecisionLines {
-    times: Times,
+    lines: LoggedDecisions,
     key: Vec<u8>,
     counts: Arc<DecisionCounts>,
+}
+
+/// Reads single lines of a decision log, of all limits.
+///
+/// ```
+/// use sluicegate_replay::LoggedDecisions;
+///
+/// let line = r#"{"time":"2026-11-29T03:00:00.5Z","op":"check","limit":"login","key":"alice","allowed":false,
+///     "source":"store","binding":"day","cost":1,"retry_after_ms":61000,"policies":[]}"#;
+/// let decision = LoggedDecisions::new().read(line.as_bytes()).ok_or("a line")?;
+/// assert_eq!((&*decision.limit, &*decision.key, decision.was_denied), ("login", &b"alice"[..], true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LoggedDecisions {
+    times: Times,
+}
+
+/// A line of a decision log.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the line")]
+#[non_exhaustive]
+pub struct LoggedDecision<'l> {
+    /// Time of the decision.
+    pub time: Timestamp,
+    /// Name of the limit.
+    pub limit: Cow<'l, str>,
+    /// Key as the log has it.
+    pub key: Cow<'l, [u8]>,
+    /// Cost of the request.
+    pub cost: LoggedCost,
+    /// Whether the operation asks for admission: a check, a take or a reservation.
+    pub is_admission: bool,
+    /// Whether the operation is a take.
+    pub is_take: bool,
+    /// Whether the request was denied.
+    pub was_denied: bool,
+    /// Whether no policy counted the request: its key is on a list, or the limit is off.
+    pub is_bypass: bool,
+    /// Whether the request is a repeat, which was charged nothing.
+    pub is_repeat: bool,
+    /// Whether another limit denied the request.
+    pub is_denied_by_others: bool,
+    /// The share of allowed decisions that the log has, in millionths.
+    pub sample: u32,
+    /// Number of lines that were left out before this one.
+    pub left_out: u64,
+}
+
+/// The cost of a request in a decision log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LoggedCost {
+    /// None: each policy's own cost.
+    Own,
+    /// One for all policies.
+    Same(Cost),
+    /// A different one for each policy, by names.
+    Each,
 }
 
 /// The parts of a line that matter here.
@@ -55,9 +113,62 @@ struct Line<'l> {
     left_out: u64,
 }
 
+impl LoggedDecisions {
+    /// Returns a reader of lines.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads a line. Returns `None` if it isn't a line of a decision log.
+    pub fn read<'l>(&mut self, line: &'l [u8]) -> Option<LoggedDecision<'l>> {
+        self.parse(line).ok()
+    }
+
+    fn parse<'l>(&mut self, line: &'l [u8]) -> Result<LoggedDecision<'l>, Malformed> {
+        let line: Line<'_> = serde_json::from_slice(line).map_err(|_| Malformed::NotJson)?;
+        let invalid_time = Malformed::Invalid(Role::Time);
+        let time = self.times.read(line.time.as_bytes()).ok_or(invalid_time)?;
+        let sample = match line.sample {
+            Some(sample) => sample_of(sample.get()).ok_or(Malformed::Shape)?,
+            None => DecisionCounts::WHOLE,
+        };
+        let cost = match line.cost.map(RawValue::get) {
+            None | Some("0") => LoggedCost::Own,
+            Some(costs) if costs.starts_with('{') => LoggedCost::Each,
+            Some(cost) => {
+                let cost = cost.parse().ok().and_then(|units| Cost::new(units).ok());
+                LoggedCost::Same(cost.ok_or(Malformed::Invalid(Role::Cost))?)
+            }
+        };
+        let host = Role::Text(Field::Host);
+        let key = match (line.key, line.key_bytes) {
+            (Some(Cow::Borrowed(key)), _) => Cow::Borrowed(key.as_bytes()),
+            (Some(Cow::Owned(key)), _) => Cow::Owned(key.into_bytes()),
+            (None, Some(digits)) => bytes(&digits).ok_or(Malformed::Invalid(host))?.into(),
+            (None, None) => return Err(Malformed::Missing(host)),
+        };
+        let _ = line.policies;
+        Ok(LoggedDecision {
+            time: Timestamp::from_micros_clamped(time),
+            key,
+            cost,
+            is_admission: matches!(&*line.op, "check" | "take" | "reserve"),
+            is_take: line.op == "take",
+            was_denied: !line.allowed,
+            is_bypass: line.source == "bypass",
+            is_repeat: line.repeat,
+            is_denied_by_others: line.denied_by.iter().any(|limit| *limit != line.limit),
+            limit: line.limit,
+            sample,
+            left_out: line.left_out,
+        })
+    }
+}
+
 impl DecisionLines {
     pub(crate) fn new(counts: Arc<DecisionCounts>) -> Self {
-        Self { times: Times::default(), key: Vec::new(), counts }
+        Self { lines: LoggedDecisions::new(), key: Vec::new(), counts }
     }
 
     /// Reads a line. Returns `None` if it isn't a request to play.
@@ -66,22 +177,17 @@ impl DecisionLines {
         line: &'p [u8],
         record: &mut Record<'p>,
     ) -> Result<Option<Moment>, Malformed> {
-        let line: Line<'_> = serde_json::from_slice(line).map_err(|_| Malformed::NotJson)?;
-        let invalid_time = Malformed::Invalid(Role::Time);
-        record.time = self.times.read(line.time.as_bytes()).ok_or(invalid_time)?;
-        let sample = match line.sample {
-            Some(sample) => sample_of(sample.get()).ok_or(Malformed::Shape)?,
-            None => DecisionCounts::WHOLE,
-        };
-        self.counts.note_sample(sample);
+        let line = self.lines.parse(line)?;
+        record.time = line.time.as_micros();
+        self.counts.note_sample(line.sample);
         self.counts.leave_out(line.left_out);
         let unplayed = if !self.counts.is_wanted(&line.limit) {
             Some(Unplayed::OtherLimit)
-        } else if !matches!(&*line.op, "check" | "take" | "reserve") {
+        } else if !line.is_admission {
             Some(Unplayed::OtherOperation)
-        } else if line.source == "bypass" || line.repeat {
+        } else if line.is_bypass || line.is_repeat {
             Some(Unplayed::NotCounted)
-        } else if line.denied_by.iter().any(|limit| *limit != line.limit) {
+        } else if line.is_denied_by_others {
             Some(Unplayed::DeniedByOthers)
         } else {
             None
@@ -90,28 +196,22 @@ impl DecisionLines {
             self.counts.count(unplayed);
             return Ok(None);
         }
-        record.cost = match line.cost.map(RawValue::get) {
-            None | Some("0") => None,
-            Some(costs) if costs.starts_with('{') => {
+        record.cost = match line.cost {
+            LoggedCost::Own => None,
+            LoggedCost::Same(cost) => Some(cost),
+            LoggedCost::Each => {
                 self.counts.count_costs_by_policy();
                 None
             }
-            Some(cost) => {
-                let cost = cost.parse().ok().and_then(|units| Cost::new(units).ok());
-                Some(cost.ok_or(Malformed::Invalid(Role::Cost))?)
-            }
         };
-        if line.allowed {
-            record.stands_for = self.counts.scale(sample);
-        }
-        let host = Role::Text(Field::Host);
-        self.key = match (line.key, line.key_bytes) {
-            (Some(key), _) => key.into_owned().into_bytes(),
-            (None, Some(digits)) => bytes(&digits).ok_or(Malformed::Invalid(host))?,
-            (None, None) => return Err(Malformed::Missing(host)),
+        record.then = Then {
+            was_denied: line.was_denied,
+            is_take: line.is_take,
+            sample: if line.was_denied { 0 } else { self.counts.scale(line.sample) },
         };
+        self.key.clear();
+        self.key.extend_from_slice(&line.key);
         record.set(Field::Host, &self.key);
-        let _ = line.policies;
         Ok(Some(Moment::Start))
     }
 }

@@ -31,6 +31,21 @@ impl KeyForm {
     /// Number of bytes of a hash that are written.
     const HASH: usize = 16;
 
+    /// Replaces `text` with the beginning of a long key and its hash. Allocates nothing if there is enough memory.
+    pub(super) fn cut_into(key: &[u8], text: &mut String) {
+        text.clear();
+        // A character has at most 4 bytes.
+        let beginning = key.get(..4 * Self::BEGINNING).unwrap_or(key);
+        let chars = beginning.utf8_chunks().flat_map(|chunk| {
+            let invalid = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+            chunk.valid().chars().chain(invalid)
+        });
+        text.extend(chars.take(Self::BEGINNING));
+        let hash = digest::digest(&digest::SHA256, key);
+        text.push('…');
+        add_hexadecimal(text, hash.as_ref(), Self::HASH);
+    }
+
     /// Returns a key as it is written.
     pub(super) fn write<'k>(&self, key: &'k [u8]) -> WrittenKey<'k> {
         match (self, str::from_utf8(key)) {
@@ -38,7 +53,11 @@ impl KeyForm {
                 let hash = hmac::sign(secret, key);
                 WrittenKey::Text(hexadecimal(hash.as_ref(), Self::HASH).into())
             }
-            (Self::Plain, _) if key.len() > Self::MOST_WHOLE => WrittenKey::Text(cut(key).into()),
+            (Self::Plain, _) if key.len() > Self::MOST_WHOLE => {
+                let mut text = String::new();
+                Self::cut_into(key, &mut text);
+                WrittenKey::Text(text.into())
+            }
             (Self::Plain, Ok(text)) => WrittenKey::Text(text.into()),
             (Self::Plain, Err(_)) => WrittenKey::Bytes(hexadecimal(key, key.len())),
         }
@@ -55,26 +74,18 @@ impl WrittenKey<'_> {
     }
 }
 
-/// Returns the beginning of a long key and its hash.
-fn cut(key: &[u8]) -> String {
-    // A character has at most 4 bytes.
-    let beginning = key.get(..4 * KeyForm::BEGINNING).unwrap_or(key);
-    let mut text: String =
-        String::from_utf8_lossy(beginning).chars().take(KeyForm::BEGINNING).collect();
-    let hash = digest::digest(&digest::SHA256, key);
-    text.push('…');
-    text.push_str(&hexadecimal(hash.as_ref(), KeyForm::HASH));
-    text
-}
-
 /// Returns the first bytes in hexadecimal.
 fn hexadecimal(bytes: &[u8], most: usize) -> String {
     let mut text = String::with_capacity(2 * most);
+    add_hexadecimal(&mut text, bytes, most);
+    text
+}
+
+fn add_hexadecimal(text: &mut String, bytes: &[u8], most: usize) {
     for byte in bytes.iter().take(most) {
         // Writing to a `String` can't fail.
         let _ = write!(text, "{byte:02x}");
     }
-    text
 }
 
 #[cfg(test)]

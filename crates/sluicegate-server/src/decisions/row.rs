@@ -67,6 +67,11 @@ impl<'a> Seen<'a> {
         asked.chain(unasked).map(|(part, limit, key)| Row { seen: self, limit, key, part })
     }
 
+    /// Returns whether the request took what there was.
+    pub(super) const fn is_take(&self) -> bool {
+        matches!(self.operation, Operation::Take)
+    }
+
     /// Returns whether the request asked for admission.
     pub(super) const fn is_admission(&self) -> bool {
         matches!(self.operation, Operation::Check | Operation::Reserve { .. } | Operation::Take)
@@ -82,6 +87,11 @@ impl<'a> Row<'a> {
     /// Returns the limit that refused: the binding policy's, or that of a ban or a pause.
     pub(super) fn binding_limit(&self) -> Option<&'a LimitName> {
         self.seen.decision.binding_limit()
+    }
+
+    /// Returns whether no policy counted the request.
+    pub(super) fn is_bypass(&self) -> bool {
+        self.source() == Source::Bypass
     }
 
     /// Returns the other limits of the decision.

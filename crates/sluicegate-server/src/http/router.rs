@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::service::Service;
 use super::{
     acquire, config, decide, explain, fleet, forward_auth, lists, message, openapi, overrides,
-    page, query, recent, reserve, settle, status, stream, top,
+    page, query, recent, reserve, settle, simulate, status, stream, top,
 };
 
 /// Returns all routes of the service.
@@ -82,6 +82,7 @@ fn routes() -> Vec<Route> {
         ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/resume", post(decide::resume)),
         ("/v1/settle", post(settle::settle)),
+        ("/v1/simulate", post(simulate::simulate)),
         ("/v1/stream", get(stream::stream)),
         ("/v1/take", decide::admit(Operation::Take)),
         ("/v1/unban", decide::change(Operation::Unban)),
@@ -91,7 +92,7 @@ fn routes() -> Vec<Route> {
 }
 
 /// The page, the metrics and the admin calls.
-const OF_OPERATORS: [&str; 24] = [
+const OF_OPERATORS: [&str; 25] = [
     "/",
     "/metrics",
     page::FILES_PATH,
@@ -114,6 +115,7 @@ const OF_OPERATORS: [&str; 24] = [
     "/v1/reset",
     "/v1/resume",
     "/v1/revoke",
+    "/v1/simulate",
     "/v1/stream",
     "/v1/unban",
 ];

@@ -22,6 +22,7 @@ use crate::activity::Activity;
 use crate::decisions::{DebugLines, Recent, TopKeys};
 use crate::fleet::{Fleet, FleetCollector, Rate};
 use crate::serving::{ListenerState, Stages};
+use crate::simulate::Simulator;
 use crate::trace_context::TraceContext;
 
 pub(crate) struct Service {
@@ -40,6 +41,7 @@ pub(crate) struct Service {
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) fleet: Arc<Fleet>,
+    pub(crate) simulator: Simulator,
     pub(crate) stages: Stages,
     pub(crate) listeners: Vec<ListenerState>,
     /// The shares of limits that Envoys have.
@@ -127,6 +129,7 @@ impl Service {
             waiting,
             readiness,
             fleet,
+            simulator: Simulator::default(),
             stages,
             listeners,
             #[cfg(feature = "envoy")]

@@ -18,7 +18,7 @@ limits:
 "#;
 
 /// Every admin call, as an administrator makes it.
-const CALLS: [(&str, &str, &str); 25] = [
+const CALLS: [(&str, &str, &str); 26] = [
     ("POST", "/v1/charge", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/refund", r#"{"limit":"demo","key":"a"}"#),
     ("POST", "/v1/reset", r#"{"limit":"demo","key":"a"}"#),
@@ -48,6 +48,7 @@ const CALLS: [(&str, &str, &str); 25] = [
     ("GET", "/v1/keys?limit=demo", ""),
     ("GET", "/v1/config", ""),
     ("GET", "/v1/stream?follow=off", ""),
+    ("POST", "/v1/simulate", r#"{"limit":"demo","policies":["gcra 1/s"]}"#),
 ];
 
 fn start(args: &[&str]) -> Service {
@@ -73,7 +74,7 @@ fn statuses(service: &Service, fields: &[(&str, &str)]) -> Vec<u16> {
 /// Expected statuses. No hold has that id, and the embedded store lists no keys; only an authorized client learns so.
 const ANSWERED: [u16; CALLS.len()] = [
     200, 200, 200, 200, 200, 200, 200, 404, 200, 200, 200, 200, 200, 200, 204, 200, 200, 200, 204,
-    200, 200, 200, 400, 200, 200,
+    200, 200, 200, 400, 200, 200, 200,
 ];
 
 #[test]

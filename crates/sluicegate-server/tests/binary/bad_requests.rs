@@ -86,7 +86,7 @@ fn body_of(call: &str, body: &str) -> String {
 #[test]
 fn malformed_bodies_are_400_and_say_why() {
     let service = Service::start(&[]);
-    for call in CALLS {
+    for call in CALLS.into_iter().chain(["/v1/simulate"]) {
         for body in MALFORMED {
             let reply = service.post(call, body_of(call, body));
             assert_eq!(

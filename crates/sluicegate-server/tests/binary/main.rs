@@ -79,6 +79,7 @@ mod resp_clients;
 mod resp_holds;
 mod serve;
 mod several;
+mod simulate;
 mod stop;
 mod stream;
 mod streams;

@@ -6,6 +6,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
+use sluicegate_testkit::wait::until;
+
 use crate::event_stream::Stream;
 use crate::support::{Client, File, Reply, Service, binary};
 
@@ -120,11 +122,14 @@ struct Services {
     without_store: Service,
     /// Service whose store lists keys.
     on_redis: Service,
+    /// Its decision log has a sample.
+    sampled: Service,
+    _log: File,
 }
 
 impl Services {
     fn start() -> Self {
-        let file = File::new("limits.yaml", LIMITS);
+        let (file, log) = (File::new("limits.yaml", LIMITS), File::new("log", ""));
         let config = ["--config", file.path()];
         let with =
             |listen: &str, more: &[&str]| Service::start_on(listen, &[&config[..], more].concat());
@@ -139,6 +144,17 @@ impl Services {
                 let file = File::new("limits.yaml", &format!("{LIMITS}\nclients: [{client}]"));
                 Service::start(&["--config", file.path()])
             },
+            sampled: {
+                let limits = format!("{LIMITS}\ndecision_log: {{sample: 0.5}}");
+                let file = File::new("limits.yaml", &limits);
+                let service =
+                    Service::start(&["--config", file.path(), "--decision-log", log.path()]);
+                for _ in 0..64 {
+                    service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
+                }
+                service
+            },
+            _log: log,
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
             on_redis: {
                 let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
@@ -149,6 +165,19 @@ impl Services {
                 service
             },
         }
+    }
+
+    /// Returns the answer to a simulation that another one prevents, or a log with a sample.
+    fn unable_to_simulate(&self, status: u16) -> Reply {
+        let body = r#"{"limit":"demo","policies":["gcra 1/s"],"from":"log"}"#;
+        let service = &self.sampled;
+        if status == 409 {
+            return until("a line of the log", || match service.post("/v1/simulate", body) {
+                reply if reply.status == 409 => Ok(reply),
+                reply => Err(reply.body),
+            });
+        }
+        crate::simulate::busy(service, &body.replace("log", "recorder"))
     }
 
     /// Returns an answer with this status. `demo` has no units left for `spent`, and blocks
@@ -175,6 +204,7 @@ impl Services {
                 // Don't ban `alice`, the key of the other requests.
                 "/v1/ban" => json!({"limit": limit, "key": "banned", "for": "1min"}),
                 "/v1/pause" => json!({"limit": limit, "key": "paused", "for": "1min"}),
+                "/v1/simulate" => json!({"limit": limit, "policies": ["gcra 1/s"]}),
                 _ if method == "put" => json!({"times": 2}),
                 _ => json!({"limit": limit, "key": key}),
             };
@@ -217,6 +247,7 @@ impl Services {
             "/v1/reset",
             "/v1/recent",
             "/v1/limits/{limit}/top",
+            "/v1/simulate",
             "/v1/stream",
             "/v1/unban",
         ]
@@ -225,6 +256,9 @@ impl Services {
         if status < 300 && path.contains("/override") {
             let path = path.replace("{limit}", "demo").replace("{key}", "alice");
             self.local.send("PUT", &path, &[], br#"{"times":2}"#);
+        }
+        if path == "/v1/simulate" && [409, 503].contains(&status) {
+            return self.unable_to_simulate(status);
         }
         match status {
             200 if path == "/v1/keys" => call(&self.on_redis, "demo", "alice"),
@@ -368,7 +402,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 59);
+    assert_eq!(requests, 61);
 }
 
 /// Covers shadows, waits, logs with several windows, and unbounded values.

@@ -14,6 +14,7 @@ mod limits;
 mod listeners;
 #[cfg(feature = "watch")]
 mod named;
+mod recorder;
 mod redis;
 mod replicas;
 mod resp;
@@ -146,6 +147,7 @@ impl Checker<'_> {
         let service = field(&fields, "service").map(|node| self.service(node));
         let metrics = field(&fields, "metrics").map(|node| self.metrics(node));
         let decision_log = field(&fields, "decision_log").map(|node| self.decision_log(node));
+        let recorder = field(&fields, "recorder").map(|node| self.recorder(node));
         let fallback = field(&fields, "fallback").map(|node| self.fallback(node));
         let clients = field(&fields, "clients").map(|node| self.clients(node));
         let limits_in_requests = field(&fields, "limits_in_requests")
@@ -205,6 +207,7 @@ impl Checker<'_> {
             service: service.unwrap_or_default_if_absent()?,
             metrics: metrics.unwrap_or_default_if_absent()?,
             decision_log: decision_log.unwrap_or_default_if_absent()?,
+            recorder: recorder.unwrap_or_default_if_absent()?,
             envoy: envoy.unwrap_or_default_if_absent()?,
             clients: clients.unwrap_or_default_if_absent()?,
             limits_in_requests: limits_in_requests.unwrap_or(Some(Switch::Off))?,
@@ -395,7 +398,7 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "store",
     "listeners",
     "enabled",
@@ -409,6 +412,7 @@ const FIELDS: [&str; 17] = [
     "service",
     "metrics",
     "decision_log",
+    "recorder",
     "envoy",
     "clients",
     "limits_in_requests",

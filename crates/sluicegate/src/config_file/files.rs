@@ -18,6 +18,8 @@ pub(crate) struct Files {
     /// The total size of all files in bytes.
     bytes: usize,
     read: HashMap<PathBuf, Content>,
+    /// Whether no file is read.
+    is_alone: bool,
 }
 
 /// The content of a file, or the reason why there is none.
@@ -26,7 +28,17 @@ pub(crate) type Content = Result<Arc<[u8]>, String>;
 impl Files {
     /// Makes a value without read files; the main file has `bytes`.
     pub(super) fn new(caps: ConfigCaps, bytes: usize) -> Self {
-        Self { caps, bytes, read: HashMap::new() }
+        Self { caps, bytes, read: HashMap::new(), is_alone: false }
+    }
+
+    /// Makes a value that reads no file.
+    pub(super) fn none(caps: ConfigCaps, bytes: usize) -> Self {
+        Self { is_alone: true, ..Self::new(caps, bytes) }
+    }
+
+    /// Returns whether no file and no variable is read.
+    pub(super) const fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// Makes a value with files whose content is already known.
@@ -39,6 +51,11 @@ impl Files {
     pub(super) fn get(&mut self, path: &Path) -> Content {
         if let Some(content) = self.read.get(path) {
             return content.clone();
+        }
+        if self.is_alone {
+            return Err(
+                "the text is read without other files: write their content into it".to_owned()
+            );
         }
         let left = self.caps.max_bytes.saturating_sub(self.bytes);
         let content = read(path, left);

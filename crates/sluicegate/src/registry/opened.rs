@@ -159,17 +159,21 @@ impl Opened {
     }
 
     pub(super) fn listing(&self, subject: &Subject<'_>, purpose: Purpose) -> Listing {
-        let key = self.view(subject);
-        let listed = || match self.lists.find(key)? {
+        self.listing_of(subject.key, self.view(subject), purpose)
+    }
+
+    /// Returns the result for a key. `view` is the key as entries match it.
+    pub(super) fn listing_of(&self, key: &[u8], view: KeyView<'_>, purpose: Purpose) -> Listing {
+        let listed = || match self.lists.find(view)? {
             Listed::Allowed(_) => Some(Said::Allowed),
             Listed::Blocked(_) => Some(Said::Blocked),
         };
-        let of_key = self.at_run_time.of_key(subject.key);
+        let of_key = self.at_run_time.of_key(key);
         match (of_key.or_else(listed).or(self.at_run_time.of_all()), purpose) {
             (Some(Said::Counted(set)), _) => Listing::Counted(set),
             (Some(Said::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
             (Some(Said::Blocked), Purpose::Admit) => Listing::Blocked,
-            _ => Listing::Counted(self.overrides.find(key).map_or(0, |(set, _)| *set)),
+            _ => Listing::Counted(self.overrides.find(view).map_or(0, |(set, _)| *set)),
         }
     }
 

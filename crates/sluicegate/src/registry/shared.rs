@@ -21,7 +21,7 @@ use super::resolved::Resolved;
 use super::target::Target;
 use crate::config_file::{
     ClientConfig, Config, DecisionLogConfig, EnvoyConfig, FallbackConfig, HttpConfig, LimitConfig,
-    MemoryConfig, MetricsConfig, Origins, RedisConfig, ServiceConfig, StoreUrl,
+    MemoryConfig, MetricsConfig, Origins, RecorderConfig, RedisConfig, ServiceConfig, StoreUrl,
 };
 use crate::config_file::{ListenersConfig, RespConfig, Switch, UnknownLimit};
 use crate::observe::{Configured, Observers};
@@ -85,6 +85,7 @@ pub(super) struct Fixed {
     pub(super) listeners: ListenersConfig,
     pub(super) service: ServiceConfig,
     pub(super) decision_log: DecisionLogConfig,
+    pub(super) recorder: RecorderConfig,
 }
 
 /// The store that a configuration names.
@@ -424,6 +425,7 @@ impl Fixed {
             listeners: config.listeners.clone(),
             service: config.service.clone(),
             decision_log: config.decision_log.clone(),
+            recorder: config.recorder,
         }
     }
 
@@ -445,6 +447,7 @@ impl Fixed {
         note("listeners", self.listeners != next.listeners);
         note("service", self.service != next.service);
         note("decision_log", self.decision_log != next.decision_log);
+        note("recorder", self.recorder != next.recorder);
         fields
     }
 }

@@ -139,6 +139,9 @@ impl Checker<'_> {
 
     fn token_file(&mut self, node: &Node, path: &str) -> Option<Vec<ClientToken>> {
         let file = self.text(node, path, "the path of a file such as /run/secrets/shop")?;
+        if self.files.is_alone() {
+            return stand_in(file);
+        }
         let bytes = self
             .files
             .get(Path::new(file))
@@ -149,6 +152,9 @@ impl Checker<'_> {
 
     fn token_env(&mut self, node: &Node, path: &str) -> Option<Vec<ClientToken>> {
         let variable = self.text(node, path, "the name of a variable such as SHOP_TOKEN")?;
+        if self.files.is_alone() {
+            return stand_in(variable);
+        }
         let Some(value) = env::var_os(variable) else {
             let message = format!("the environment variable `{}` isn't set", excerpt(variable));
             self.report(node.position, path, &message);
@@ -297,4 +303,10 @@ impl Checker<'_> {
             .collect();
         patterns.into_iter().collect()
     }
+}
+
+/// Returns a token in place of one that isn't read. Different places have different ones.
+fn stand_in(place: &str) -> Option<Vec<ClientToken>> {
+    let text: String = place.bytes().map(|byte| format!("{byte:02x}")).collect();
+    Some(vec![ClientToken::new(&text)?])
 }
