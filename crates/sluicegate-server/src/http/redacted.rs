@@ -53,7 +53,7 @@ fn without_urls(line: &str) -> String {
     hidden
 }
 
-/// Hides the values of the field `password`. Returns also whether a value goes on below the line.
+/// Hides the values of the field `password`. Returns also whether a value continues below the line.
 fn without_fields(line: &str) -> (String, bool) {
     const FIELD: &str = "password";
     let mut hidden = String::with_capacity(line.len());

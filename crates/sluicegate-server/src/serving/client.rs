@@ -33,7 +33,7 @@ impl Client {
         self.socket.bound_unsent(patience);
     }
 
-    /// Closes the connection, whatever is unsent.
+    /// Closes the connection, regardless of unsent bytes.
     pub(crate) fn disconnect(&self) {
         self.socket.disconnect();
     }

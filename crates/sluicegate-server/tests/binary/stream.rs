@@ -371,7 +371,7 @@ fn the_command_prints_a_table_or_json_with_hostile_keys_escaped() {
     );
     assert!(once.stdout.trim_end().is_ascii() && once.json()["now"]["store"]["kind"] == "memory");
 
-    // Without --once, JSON goes on until a signal.
+    // Without --once, lines are printed until a signal.
     let mut child =
         binary().args(["top", "--server", &url, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -11,6 +11,17 @@ use super::status::WatchError;
 use crate::registry::Changes;
 
 /// A reload of a config file that is followed.
+///
+/// ```no_run
+/// # let registry = sluicegate::Registry::builder(sluicegate::MemoryStore::new()).build();
+/// let watch = registry.watch("limits.yaml");
+/// for reload in watch.reloads() {
+///     match &reload.outcome {
+///         Ok(changes) => println!("{:?} ago: {}", reload.age(), changes.details.join(" ")),
+///         Err(error) => println!("{:?} ago: {error}", reload.age()),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reload {
