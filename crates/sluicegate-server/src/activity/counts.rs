@@ -50,7 +50,7 @@ impl Counts {
 }
 
 impl Counters {
-    /// Adds counts. Those that are zero cost nothing.
+    /// Adds counts. Zeros cost nothing.
     #[inline]
     pub(super) fn add(&self, counts: Counts) {
         let Counts { allowed, denied, shadow_denied } = counts;

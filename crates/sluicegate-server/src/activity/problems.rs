@@ -77,7 +77,7 @@ pub(crate) struct MainKey {
 /// A problem of the service.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct Problem {
-    /// The same for the same problem at a later time.
+    /// Stable name of the problem.
     pub(crate) id: String,
     pub(crate) severity: &'static str,
     /// One sentence.
@@ -266,7 +266,7 @@ fn overrides(error: &str) -> Problem {
 }
 
 fn denying(limit: &DenyingLimit) -> Vec<Problem> {
-    /// Fewer denials than this in a minute are no problem.
+    /// Fewer denials than this in a minute are ignored.
     const FEW: u64 = 20;
     let name = &limit.limit;
     let permille = |(decisions, denials): (u64, u64)| {
