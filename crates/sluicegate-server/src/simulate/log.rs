@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
-use std::time::Duration;
 
 use sluicegate_replay::{LoggedCost, LoggedDecisions, PastDecision};
 use tokio::time::Instant;
