@@ -13,7 +13,7 @@ pub(crate) struct Record<'l> {
     pub(crate) cost: Option<Cost>,
     /// The request's duration in µs, if the line states one.
     pub(crate) duration: Option<u64>,
-    /// What a service decided, if the line is of its decision log.
+    /// The decision of a service, if the line is of its decision log.
     pub(crate) then: Then,
     pub(crate) texts: [&'l [u8]; Field::ALL.len()],
 }
@@ -30,14 +30,14 @@ pub(crate) struct Stated {
     pub(crate) then: Then,
 }
 
-/// What a service decided about a request. The default is a check that was allowed and isn't of a sample.
+/// The decision of a service about a request. The default is a check that was allowed and isn't of a sample.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Then {
     /// Whether the request was denied.
     pub(crate) was_denied: bool,
     /// Whether the request takes what there is, up to its cost.
     pub(crate) is_take: bool,
-    /// The share of such requests that the log has, in millionths, if the request stands for the others too; 0 if it
+    /// The share of such requests that the log has. It is in millionths, if the request stands for the others too; 0 if it
     /// stands for itself.
     pub(crate) sample: u32,
 }

@@ -289,8 +289,8 @@ impl Recording {
     /// Adds a decision. Call [`Recording::finish`] after the last.
     ///
     /// # Errors
-    /// Returns an error if the recording would have more than 2^32 − 1 keys, if a sample stands for too many requests,
-    /// or if a temporary file can't be written.
+    /// Returns an error if the recording would have more than 2^32 − 1 keys, or if a sample stands for too many requests.
+    /// Returns an error if a temporary file can't be written.
     pub fn add_decision(&mut self, decision: &PastDecision<'_>) -> io::Result<()> {
         let PastDecision { time, key, cost, is_take, was_denied, sample } = *decision;
         let then = Then { was_denied, is_take, sample };

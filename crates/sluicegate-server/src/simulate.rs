@@ -173,7 +173,7 @@ pub(crate) fn play(
             .limit
             .members()
             .iter()
-            .map(|member| member.policy())
+            .map(sluicegate::policy::Member::policy)
             .filter(|policy| counts_in_flight(policy))
             .map(ToString::to_string)
             .collect();
@@ -211,7 +211,7 @@ fn played(limit: &Limit) -> Option<Limit> {
     if !limit.has_permits() {
         return Some(limit.clone());
     }
-    let policies = limit.members().iter().map(|member| member.policy());
+    let policies = limit.members().iter().map(sluicegate::policy::Member::policy);
     limit.with_policies(policies.filter(|policy| !counts_in_flight(policy)).cloned().collect()).ok()
 }
 

@@ -56,7 +56,7 @@ pub(super) async fn simulate(
     let in_background = Arc::clone(&service);
     // The task ends the turn, even if the client has gone.
     let simulating = tokio::task::spawn_blocking(move || {
-        let Some(_turn) = in_background.simulator.turn() else { return None };
+        let _turn = in_background.simulator.turn()?;
         let (sources, begun) = (in_background.simulator.sources(), Instant::now());
         let wanted = proposal.names().map(str::to_owned).collect();
         let gathered = sources.gather(&wanted, terms, begun);

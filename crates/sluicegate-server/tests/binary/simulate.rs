@@ -67,7 +67,7 @@ fn other_policies_are_tried_exactly_and_nothing_is_charged() {
         let stricter = ask(&service, &json!({"limit": "login", "policies": ["fixed_window 2/d"]}));
         assert_eq!((&stricter["from"], &stricter["decisions"]), (&json!("recorder"), &json!(22)));
         let login = &stricter["limits"][0];
-        // Denied are 5 of 7 of alice, 2 of them then, 1 of 3 of bob, and 2 of mallory as then. acme has an override of its own.
+        // Denied are 5 of alice, 2 of them then. Denied are 1 of bob, and 2 of mallory as then. acme has an override of its own.
         assert_eq!(sums(login), [22, 14, 8, 4, 4, 0], "{login}");
         let keys: Vec<_> = login["keys"].as_array().unwrap().iter().collect();
         let of = |key: &Value| (key["key"].clone(), key["newly_denied"].as_u64().unwrap());

@@ -212,7 +212,6 @@ const fn unzigzag(number: u64) -> u64 {
 /// Writes a number in base 128, the lowest digit first. Returns its length, at most 10.
 fn write_number(bytes: &mut [u8], mut number: u64) -> usize {
     for (index, byte) in bytes.iter_mut().enumerate() {
-        #[expect(clippy::cast_possible_truncation, reason = "takes the lowest digit")]
         let digit = (number & 0x7f) as u8;
         number >>= 7;
         *byte = if number > 0 { digit | 0x80 } else { digit };
