@@ -38,7 +38,7 @@ impl Steps {
         self.0.is_empty()
     }
 
-    /// Returns the sum of `count` steps, the last of which ended `ago` steps ago.
+    /// Returns the sum of `count` steps. The last one ended `ago` steps ago.
     pub(crate) fn sum(&self, ago: usize, count: usize) -> Counts {
         let steps = self.0.iter().rev().skip(ago).take(count);
         steps.fold(Counts::default(), |sum, step| sum.plus(of(*step)))

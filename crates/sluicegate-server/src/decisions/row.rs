@@ -158,7 +158,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Calls `each` for every limit of a decision: with whether the decision is allowed, whether this limit refused it, and
+/// Calls `each` for every limit of a decision. It gets whether the decision is allowed, whether this limit refused it, and
 /// whether a shadow policy of the limit would have.
 pub(crate) fn shares(answered: &Answered<'_>, mut each: impl FnMut(&LimitName, bool, bool, bool)) {
     let Some(seen) = Seen::of(answered) else { return };

@@ -149,7 +149,7 @@ impl TopKeys {
         }
     }
 
-    /// Returns the first `count` keys of a limit's lists, with little work: a key that is heavy only in both halves
+    /// Returns the first `count` keys of a limit's lists, with little work. A key that is heavy only in both halves
     /// together may be missing.
     pub(crate) fn few(&self, limit: &str, count: usize) -> FewKeys {
         let lists = {

@@ -68,7 +68,7 @@ impl HttpBody for Events {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
-        this.is_given.send_if_modified(|is_given| std::mem::take(is_given));
+        this.is_given.send_if_modified(std::mem::take);
         let making = match (&mut this.making, this.feed.take()) {
             (Some(making), _) => making,
             (making, Some(mut feed)) => making.insert(Box::pin(async move {

@@ -72,7 +72,7 @@ impl Limits {
         match window.sort {
             Sort::Name => found.sort_by_cached_key(name),
             _ => {
-                found.sort_by_cached_key(|found| (Reverse(found.weight(window.sort)), name(found)))
+                found.sort_by_cached_key(|found| (Reverse(found.weight(window.sort)), name(found)));
             }
         }
         let steps = service.activity.totals(Totals::kept);
