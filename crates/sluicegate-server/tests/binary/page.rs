@@ -2,6 +2,7 @@
 
 mod acts;
 mod browser;
+mod incident;
 mod looks;
 mod places;
 mod reads;

@@ -58,7 +58,7 @@ function problemRow() {
       node.className = problem.severity;
       setText(text, plain(problem.text));
       setText(remedy, plain(problem.remedy));
-      setText(since, problem.since_ms === null ? "" : `for ${span(problem.since_ms)}`);
+      setText(since, !problem.since_ms ? "" : `for ${span(problem.since_ms)}`);
       more.hidden = !problem.detail;
       // Line breaks and the caret's place matter here.
       setText(detail, (problem.detail ?? "").split("\n").map(line => (line ? line.replace(/[^ ]+/g, plain) : "")).join("\n"));

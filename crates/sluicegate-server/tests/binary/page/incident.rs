@@ -1,0 +1,77 @@
+//! An incident with three causes, found and ended with the page alone.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sluicegate_testkit::proxy::{Direction, Fault, Proxy};
+use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::wait::until_seldom;
+
+use super::Site;
+
+/// Returns limits in a server behind a proxy.
+fn limits(proxy: &Proxy, prefix: &str, api: &str) -> String {
+    format!(
+        "store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\nlimits:\n  \
+         login: {{policies: [\"gcra 5/h\"], ban: 10000/h for 1h, deadline: 400ms}}\n  \
+         api: {{policies: [\"{api}\"], deadline: 400ms}}\n",
+        proxy.url(),
+    )
+}
+
+/// One tenant retries without a pause, a reload sets a limit to a tenth, and the store becomes slow.
+#[test]
+fn a_storm_a_wrong_reload_and_a_slow_store_are_found_and_ended() {
+    let prefix = fresh_prefix("incident");
+    let server = shared().unwrap();
+    let proxy = Proxy::start(server.port()).unwrap();
+    let mut site =
+        Site::start_with(&limits(&proxy, &prefix, "fixed_window 1000/h"), &[], 1600, 1000);
+
+    // The retry storm of one tenant.
+    site.check("login", "acme", 60);
+    site.check("login", "alice", 2);
+    site.open("");
+    let browser = &mut site.browser;
+    browser.wait_for(".problems", "Key `acme` has 100 % of the denials of limit `login`.");
+    browser.wait_for(".problems", "Ask its owner to slow down");
+    browser.click(".denied-now", "acme");
+    browser.wait_for(".verdict", "Denied by gcra");
+    browser.click(".drawer", "Ban…");
+    browser.click("#dialog", "Ban");
+    browser.wait_for(".verdict", "Banned");
+    browser.click(".drawer", "Close");
+    let banned = site.service.get("/v1/bans?limit=login").json();
+    assert_eq!(banned["bans"][0]["key"], "acme");
+
+    // A reload sets a limit to a tenth.
+    site.file.replace(&limits(&proxy, &prefix, "fixed_window 100/h"));
+    until_seldom("the reload", || {
+        let limits = site.service.get("/v1/limits").body;
+        if limits.contains("fixed_window 100/h") { Ok(()) } else { Err(limits) }
+    });
+    site.check("api", "shop", 130);
+    site.open("");
+    let browser = &mut site.browser;
+    browser.wait_for(".denied-now tbody tr", "api");
+    browser.click("nav", "Configuration");
+    browser.wait_for(".reloads", "changed from `fixed_window 1000/h` to `fixed_window 100/h`");
+    // The remedy until the file is correct.
+    browser.click("nav", "Now");
+    browser.click("tbody th", "api");
+    browser.click(".limit-details", "Override the limit…");
+    browser.fill_field("#dialog", "Effect", "policies");
+    browser.fill_field("#dialog", "Policies, one a line", "fixed_window 1000/h");
+    browser.click("#dialog", "Set the override");
+    browser.wait_for("tbody .policies", "fixed_window 1000/h");
+    let allowed = site.service.call("check", "api", "shop", &json!({}));
+    assert_eq!(allowed.status, 200, "{}", allowed.body);
+
+    // The store becomes slow.
+    proxy.set(Direction::Replies, Fault::Delay(Duration::from_millis(250)));
+    site.check("api", "shop", 12);
+    site.browser.wait_for(".problems", "The store is slow");
+    site.browser.wait_for(".problems", "Look for load on the store");
+    proxy.heal();
+    site.browser.finish();
+}
