@@ -278,7 +278,9 @@ async fn on_a_server_overrides_end_and_leave_nothing() {
         let life = || server.cli(&["PTTL", &key]).unwrap().parse::<i64>().unwrap();
         let hour = Duration::from_secs(3_600);
         overrides.set("api", Some(b"a"), &times("2").lasts(hour)).await.unwrap();
-        assert!((3_590_000..=3_600_001).contains(&life()), "{}", life());
+        // A clock of the machine may be set back a little meanwhile.
+        let first = life();
+        assert!((3_590_000..=3_601_000).contains(&first), "{first}");
         overrides.set("api", Some(b"b"), &times("2")).await.unwrap();
         assert_eq!(life(), -1, "one has no end");
         overrides.clear("api", Some(b"b"), None).await.unwrap();
