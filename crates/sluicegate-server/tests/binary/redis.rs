@@ -275,7 +275,8 @@ fn a_store_that_comes_back_is_used_again() {
     }
     service.signal(rustix::process::Signal::TERM);
     let log = service.wait().1;
-    let told: Vec<_> = log.lines().filter(|line| line.contains("the store ")).collect();
+    let told: Vec<_> =
+        log.lines().filter(|line| line.contains("sluicegate::store_health")).collect();
     let [fails, answers] = told[..] else { panic!("{log}") };
     assert!(fails.contains("ERROR") && fails.contains("the store fails: "), "{fails}");
     assert!(fails.contains("`on_store_failure` is `error`"), "{fails}");

@@ -252,12 +252,15 @@ fn a_shadow_is_reported_and_refuses_nothing() {
 #[test]
 fn the_service_tells_its_limits_its_health_and_its_counters() {
     let service = slow();
+    let mut limit = service.get("/v1/limits").json()["limits"][0].clone();
+    let file = limit.as_object_mut().unwrap().remove("file").unwrap();
+    assert!(file.as_str().unwrap().ends_with("limits.yaml"), "{file}");
     assert_eq!(
-        service.get("/v1/limits").json()["limits"][0],
+        limit,
         json!({
             "name": "login", "enabled": true, "key": "ip", "missing_key": "shared", "on_store_failure": "error",
             "deadline_ms": 50, "deadline_us": 50_000, "allow": 0, "block": 0, "overrides": 0,
-            "run_time_overrides": 0, "is_overridden": false,
+            "run_time_overrides": 0, "is_overridden": false, "line": 3, "column": 3, "rollout": "enforced",
             "policies": [
                 {"name": "token_bucket", "spec": "token_bucket 1/h burst 2", "shadow": false},
                 {"name": "day", "spec": "fixed_window 100/d as day", "shadow": false},
