@@ -202,7 +202,7 @@ fn a_moved_log_begins_again_at_the_next_look_or_at_sighup() {
     let mut sent = 0;
     let mut check = || {
         sent += 1;
-        // Each key is new, because only so many denials of a second are written.
+        // Each key is new, because the log bounds the denials of a second.
         service.call("check", "mail", &format!("key-{sent}"), &json!({}));
     };
     check();
