@@ -38,6 +38,16 @@ enum Listed {
     Blocked(u32),
 }
 
+/// The setting that decides about a key, before the numbers of the configuration.
+#[derive(Clone, Copy, Debug)]
+enum Deciding {
+    /// An override at run time of the key.
+    OfKey(Said),
+    List(Listed),
+    /// An override at run time of the whole limit.
+    OfAll(Said),
+}
+
 /// The result of a limit's lists and overrides for a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Listing {
@@ -164,12 +174,12 @@ impl Opened {
 
     /// Returns the result for a key. `view` is the key as entries match it.
     pub(super) fn listing_of(&self, key: &[u8], view: KeyView<'_>, purpose: Purpose) -> Listing {
-        let listed = || match self.lists.find(view)? {
-            Listed::Allowed(_) => Some(Said::Allowed),
-            Listed::Blocked(_) => Some(Said::Blocked),
-        };
-        let of_key = self.at_run_time.of_key(key);
-        match (of_key.or_else(listed).or(self.at_run_time.of_all()), purpose) {
+        let said = self.deciding(key, view).map(|deciding| match deciding {
+            Deciding::OfKey(said) | Deciding::OfAll(said) => said,
+            Deciding::List(Listed::Allowed(_)) => Said::Allowed,
+            Deciding::List(Listed::Blocked(_)) => Said::Blocked,
+        });
+        match (said, purpose) {
             (Some(Said::Counted(set)), _) => Listing::Counted(set),
             (Some(Said::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
             (Some(Said::Blocked), Purpose::Admit) => Listing::Blocked,
@@ -180,24 +190,29 @@ impl Opened {
     /// Returns the setting that decides about a key that a request gives.
     pub(super) fn treatment(&self, key: &[u8]) -> Treatment {
         let view = self.config.key.read(key);
-        if self.at_run_time.of_key(key).is_some() {
-            return Treatment::KeyOverride;
+        // Numbers for the whole limit are those of its configuration by now.
+        let has_other_numbers = || {
+            let whole = self.of_limit.as_ref().and_then(|of_limit| of_limit.whole.as_ref());
+            whole.is_some() && self.override_problems().of(None).is_none()
+        };
+        match self.deciding(key, view) {
+            Some(Deciding::OfKey(_)) => Treatment::KeyOverride,
+            Some(Deciding::List(Listed::Allowed(index))) => Treatment::Allowed(to_usize(index)),
+            Some(Deciding::List(Listed::Blocked(index))) => Treatment::Blocked(to_usize(index)),
+            Some(Deciding::OfAll(_)) => Treatment::LimitOverride,
+            None if has_other_numbers() => Treatment::LimitOverride,
+            None => match self.overrides.find(view) {
+                Some((_, index)) => Treatment::Override(to_usize(*index)),
+                None => Treatment::Own,
+            },
         }
-        match self.lists.find(view) {
-            Some(Listed::Allowed(index)) => return Treatment::Allowed(to_usize(*index)),
-            Some(Listed::Blocked(index)) => return Treatment::Blocked(to_usize(*index)),
-            None => {}
-        }
-        let whole = self.of_limit.as_ref().and_then(|of_limit| of_limit.whole.as_ref());
-        if self.at_run_time.of_all().is_some()
-            || whole.is_some() && self.override_problems().of(None).is_none()
-        {
-            return Treatment::LimitOverride;
-        }
-        match self.overrides.find(view) {
-            Some((_, index)) => Treatment::Override(to_usize(*index)),
-            None => Treatment::Own,
-        }
+    }
+
+    /// Returns the first setting in their order that is about a key; `None` if only the numbers of the configuration are.
+    fn deciding(&self, key: &[u8], view: KeyView<'_>) -> Option<Deciding> {
+        let of_key = self.at_run_time.of_key(key).map(Deciding::OfKey);
+        let listed = || self.lists.find(view).copied().map(Deciding::List);
+        of_key.or_else(listed).or_else(|| self.at_run_time.of_all().map(Deciding::OfAll))
     }
 
     /// Returns the key as entries match it.
