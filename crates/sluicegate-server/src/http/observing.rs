@@ -25,11 +25,11 @@ pub(crate) async fn observe(service: Arc<Service>) {
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
     loop {
         ticks.tick().await;
-        let entries = service.fleet.entries();
-        if service.activity.tick(gauges(&service, &entries)) {
+        let (entries, stats) = (service.fleet.entries(), service.registry.store().stats());
+        if service.activity.tick(gauges(&service, &entries, stats)) {
             denying = denying_limits(&service);
         }
-        let mut found = problems(&observed(&service, &entries, &denying));
+        let mut found = problems(&observed(&service, &entries, stats, &denying));
         first_seen.retain(|id, _| found.iter().any(|problem| problem.id == *id));
         for problem in &mut found {
             let since = first_seen.entry(problem.id.clone()).or_insert_with(Instant::now);
@@ -57,8 +57,8 @@ pub(super) fn shown_problems(
     own.map(|it| if sees_all { it } else { Problem { detail: None, ..it } }).collect()
 }
 
-fn gauges(service: &Service, entries: &[Entry]) -> Gauges {
-    let StoreStats { keys, bytes, evicted_live, .. } = service.registry.store().stats();
+fn gauges(service: &Service, entries: &[Entry], stats: StoreStats) -> Gauges {
+    let StoreStats { keys, bytes, evicted_live, .. } = stats;
     let closed = service.listeners.iter().map(|listener| listener.connections.closed());
     Gauges {
         decisions: service.metrics.answers().decision_durations(),
@@ -74,8 +74,13 @@ fn gauges(service: &Service, entries: &[Entry]) -> Gauges {
     }
 }
 
-fn observed(service: &Service, entries: &[Entry], denying: &[DenyingLimit]) -> Observed {
-    let StoreStats { keys, max_keys, bytes, max_bytes, .. } = service.registry.store().stats();
+fn observed(
+    service: &Service,
+    entries: &[Entry],
+    stats: StoreStats,
+    denying: &[DenyingLimit],
+) -> Observed {
+    let StoreStats { keys, max_keys, bytes, max_bytes, .. } = stats;
     let (store_us, [evicted, log_left_out, closed_connections]) =
         service.activity.totals(|totals| (totals.store_us(), totals.grown()));
     let store = service.readiness.failure().map(|(error, down)| StoreFailure {

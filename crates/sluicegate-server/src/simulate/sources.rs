@@ -87,8 +87,10 @@ impl Sources {
                         "the service records no decisions: set `recorder.size` or `decision_log.file`",
                     )));
                 };
-                // A log is worse if it has less of each decision.
-                let logged = of_log().filter(|_| !self.has_hashes).and_then(Result::ok);
+                // A log is worse if it has less of each decision, and it has none from before the wanted time.
+                let is_whole = recorded.first <= now.saturating_sub(micros(terms.since));
+                let may_be_better = !is_whole && !self.has_hashes;
+                let logged = may_be_better.then(of_log).flatten().and_then(Result::ok);
                 let better = logged.filter(|logged| {
                     logged.first < recorded.first && (logged.sample.is_none() || terms.scale)
                 });
