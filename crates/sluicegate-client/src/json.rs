@@ -3,6 +3,7 @@
 mod answer;
 mod explanation;
 mod instant;
+mod key;
 mod listed;
 mod overrides;
 
@@ -11,5 +12,6 @@ pub use answer::{
 };
 pub use explanation::{Because, Explanation, NumberOrigin};
 pub use instant::Rfc3339;
-pub use listed::{BanEntry, BanList, HolderEntry, HolderList, KeyEntry, KeyList};
-pub use overrides::{AuditEntry, AuditList, OverrideEntry, OverrideList, OverrideTo, key_fields};
+pub use key::{KeyEntry, key_fields};
+pub use listed::{BanEntry, BanList, HolderEntry, HolderList, KeyList};
+pub use overrides::{AuditEntry, AuditList, OverrideEntry, OverrideList, OverrideTo};

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sluicegate_core::{BannedKey, Cursor, Holder, ListedKey, Listing, Span};
 
+use super::key::KeyEntry;
+
 /// A page of a key's holders.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HolderList<'a> {
@@ -94,20 +96,6 @@ pub struct KeyList<'a> {
     pub next: Option<Cow<'a, str>>,
 }
 
-/// A key: as text, as bytes if it isn't text, or as the stored hash if it is long.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct KeyEntry<'a> {
-    /// Key, if it is text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<Cow<'a, str>>,
-    /// Key in hexadecimal, if it isn't text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_bytes: Option<String>,
-    /// Hash of a long key, in hexadecimal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_hash: Option<String>,
-}
-
 impl<'a> BanList<'a> {
     /// Describes a page of a limit.
     pub fn new(limit: &'a str, page: &'a Listing<BannedKey>) -> Self {
@@ -130,26 +118,6 @@ impl<'a> BanEntry<'a> {
         let (ends_in_ms, ends_in_us) = (ends_in.as_millis_ceil(), ends_in.as_micros());
         Self { key: KeyEntry::new(banned.key()), ends_in_ms, ends_in_us }
     }
-}
-
-impl<'a> KeyEntry<'a> {
-    fn new(key: &'a ListedKey) -> Self {
-        let mut entry = Self { key: None, key_bytes: None, key_hash: None };
-        match key {
-            ListedKey::Whole(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => entry.key = Some(text.into()),
-                Err(_) => entry.key_bytes = Some(hexadecimal(bytes)),
-            },
-            ListedKey::Hashed(hash) => entry.key_hash = Some(hexadecimal(hash)),
-            // A kind of key that a later store may add.
-            other => entry.key = Some(other.to_string().into()),
-        }
-        entry
-    }
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn next(cursor: &Cursor) -> Cow<'_, str> {

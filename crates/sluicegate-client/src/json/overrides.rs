@@ -94,16 +94,6 @@ pub struct AuditList<'a> {
     pub next: Option<Cow<'a, str>>,
 }
 
-/// Returns a key as text, or in hexadecimal if it isn't text.
-#[must_use]
-pub fn key_fields(key: Option<&[u8]>) -> (Option<Cow<'_, str>>, Option<String>) {
-    match key.map(|key| (key, std::str::from_utf8(key))) {
-        None => (None, None),
-        Some((_, Ok(text))) => (Some(text.into()), None),
-        Some((key, Err(_))) => (None, Some(super::listed::hexadecimal(key))),
-    }
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer passes references")]
 const fn is_false(flag: &bool) -> bool {
     !*flag

@@ -1,6 +1,9 @@
 //! The results of a simulation as JSON.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+use sluicegate_client::json::key_fields;
 use sluicegate_core::Timestamp;
 use sluicegate_replay::{ComparedKey, Comparison};
 
@@ -103,16 +106,10 @@ impl KeyAnswer {
     pub(super) const MOST: usize = 100;
 
     fn new(compared: &ComparedKey, now: u64) -> Self {
-        let (key, key_bytes) = match str::from_utf8(&compared.key) {
-            Ok(key) => (Some(key.to_owned()), None),
-            Err(_) => {
-                let digits = compared.key.iter().map(|byte| format!("{byte:02x}"));
-                (None, Some(digits.collect()))
-            }
-        };
+        let (key, key_bytes) = key_fields(Some(&compared.key));
         let ago = |at: Timestamp| now.saturating_sub(at.as_micros()) / 1_000;
         Self {
-            key,
+            key: key.map(Cow::into_owned),
             key_bytes,
             requests: compared.requests,
             denied: compared.denied,
