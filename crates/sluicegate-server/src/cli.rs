@@ -40,7 +40,7 @@ pub(crate) use overrides::{
 use recent::RECENT_HELP;
 pub(crate) use recent::RecentArgs;
 use simulate::SIMULATE_HELP;
-pub(crate) use simulate::{FromArg, SimulateArgs};
+pub(crate) use simulate::SimulateArgs;
 use top::TOP_HELP;
 pub(crate) use top::TopArgs;
 

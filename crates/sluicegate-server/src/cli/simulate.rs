@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use sluicegate::error::SpanError;
 use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
 use super::AdminTokenArgs;
 use crate::setup::{CapArgs, parse_deadline};
+use crate::simulate::From;
 
 pub(super) const SIMULATE_HELP: &str = "\
 Examples:
@@ -57,7 +58,7 @@ pub(crate) struct SimulateArgs {
 
     /// The decisions of the service to use [default: those that cover more]
     #[arg(long, value_enum, value_name = "SOURCE", conflicts_with = "log")]
-    pub(crate) from: Option<FromArg>,
+    pub(crate) from: Option<From>,
 
     /// Let each decision of a sample stand for all that it was drawn from: all numbers are estimates
     #[arg(long)]
@@ -76,13 +77,6 @@ pub(crate) struct SimulateArgs {
 
     #[command(flatten)]
     pub(crate) admin_token: AdminTokenArgs,
-}
-
-/// The decisions of a service, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum FromArg {
-    Recorder,
-    Log,
 }
 
 fn parse_since(text: &str) -> Result<Span, String> {

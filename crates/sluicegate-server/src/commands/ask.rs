@@ -36,14 +36,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         };
     }
     let (registry, config) = open(&to, verb.on_fresh_store())?;
-    let find = |name: &str| registry.find(name).ok_or_else(|| unknown(name, &config));
-    let gates: Result<Vec<Gate>, Failure> =
-        asked.entries.iter().map(|entry| find(&entry.limit)).collect();
-    let joined = gates?.into_iter().map(Ok).reduce(|one, two| one?.and(two?));
-    let gate = joined
-        .transpose()
-        .map_err(Failure::usage)?
-        .ok_or_else(|| Failure::usage("no limit is named: --limit names one"))?;
+    let gate = gate_of(&registry, &config, &asked)?;
     let asking = ask_gate(verb, &gate, &asked, &terms);
     let answered = if verb.takes_turns() {
         match interrupt::or_signal(verb, asking).await? {
@@ -57,12 +50,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         asking.await
     };
     let (grant, held) = answered.map_err(|error| failure(&error))?;
-    if config.store == StoreUrl::Memory {
-        complain(
-            "note: this command's store `memory:` is new, and every key is unused; --server or \
-             --store redis://HOST:PORT names a shared one",
-        );
-    }
+    note_store(&config);
     note(&grant);
     if grant.is_denied() && grant.is_assumed() {
         return Err(Failure::store(format_args!(
@@ -88,6 +76,39 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         lines::print(verb, &answer, &asked);
     }
     Ok(Exit::of(&answer))
+}
+
+/// Returns the gate of the limits of a command.
+///
+/// # Errors
+/// Returns an error if a limit is unknown, or none is named.
+pub(super) fn gate_of(
+    registry: &Registry,
+    config: &Config,
+    asked: &AskedLimits,
+) -> Result<Gate, Failure> {
+    let find = |name: &str| registry.find(name).ok_or_else(|| unknown(name, config));
+    let gates: Result<Vec<Gate>, Failure> =
+        asked.entries.iter().map(|entry| find(&entry.limit)).collect();
+    let joined = gates?.into_iter().map(Ok).reduce(|one, two| one?.and(two?));
+    let joined = joined.transpose().map_err(Failure::usage)?;
+    joined.ok_or_else(|| Failure::usage("no limit is named: --limit names one"))
+}
+
+/// Returns the keys and costs of a command.
+pub(super) fn ask_of(asked: &AskedLimits) -> Ask<'_> {
+    let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
+    asks.reduce(Ask::and).unwrap_or(Ask::nothing())
+}
+
+/// Prints a note if only this command uses the store.
+pub(super) fn note_store(config: &Config) {
+    if config.store == StoreUrl::Memory {
+        complain(
+            "note: this command's store `memory:` is new, and every key is unused; --server or \
+             --store redis://HOST:PORT names a shared one",
+        );
+    }
 }
 
 /// Prints a note if the store discarded a stored state.
@@ -125,8 +146,7 @@ async fn give_back(registry: &Registry, verb: Verb, reserved: Option<Answered>) 
 }
 
 async fn ask_gate(verb: Verb, gate: &Gate, asked: &AskedLimits, terms: &Terms) -> Answered {
-    let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
-    let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+    let ask = ask_of(asked);
     let ask = match &terms.request_id {
         Some(id) => ask.request_id(id),
         None => ask,

@@ -1,12 +1,10 @@
 //! `explain`: the reasons for a decision, without making it.
 
-use sluicegate::config::StoreUrl;
 use sluicegate::store::Operation;
-use sluicegate::{Ask, Gate};
 use sluicegate_client::json::{Answer, Because, Explanation};
 use sluicegate_core::printable;
 
-use super::ask::{failure, note, unknown};
+use super::ask::{ask_of, failure, gate_of, note, note_store};
 use super::setup::{OnFreshStore, open};
 use super::terms::Terms;
 use super::verb::Verb;
@@ -33,29 +31,16 @@ pub(crate) async fn explain(args: AskArgs) -> Result<Exit, Failure> {
         return call.explain(&to, print).await;
     }
     let (registry, config) = open(&to, OnFreshStore::Decides)?;
-    let find = |name: &str| registry.find(name).ok_or_else(|| unknown(name, &config));
-    let gates: Result<Vec<Gate>, Failure> =
-        asked.entries.iter().map(|entry| find(&entry.limit)).collect();
-    let joined = gates?.into_iter().map(Ok).reduce(|one, two| one?.and(two?));
-    let gate = joined
-        .transpose()
-        .map_err(Failure::usage)?
-        .ok_or_else(|| Failure::usage("no limit is named: --limit names one"))?;
+    let gate = gate_of(&registry, &config, &asked)?;
     // A process that runs follows the overrides; a command reads them once.
     if let Err(error) = registry.overrides().refresh().await {
         complain(format_args!(
             "note: the store doesn't give the overrides at run time, because {error}"
         ));
     }
-    let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
-    let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+    let ask = ask_of(&asked);
     let decision = gate.decide(Operation::Peek, ask.clone()).await.map_err(|it| failure(&it))?;
-    if config.store == StoreUrl::Memory {
-        complain(
-            "note: this command's store `memory:` is new, and every key is unused; --server or \
-             --store redis://HOST:PORT names a shared one",
-        );
-    }
+    note_store(&config);
     note(&decision);
     let wishes = asked.entries.iter().map(|entry| Wish {
         limit: &entry.limit,

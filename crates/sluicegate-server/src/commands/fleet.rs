@@ -4,7 +4,7 @@ use serde::Deserialize;
 use sluicegate_core::printable;
 
 use super::lines;
-use super::remote::Call;
+use super::remote::{Call, foreign};
 use crate::cli::ServiceArgs;
 use crate::fleet::Entry;
 use crate::output::{Exit, Failure, say};
@@ -23,12 +23,7 @@ pub(crate) async fn fleet(args: ServiceArgs) -> Result<Exit, Failure> {
     let token = args.admin_token.read()?;
     let call = Call::get(&args.server, "/v1/fleet".to_owned(), token.as_deref());
     let body = call.read(Some(args.deadline)).await?;
-    let fleet: Fleet = serde_json::from_slice(&body).map_err(|_| {
-        let service = &args.server;
-        Failure::store(format_args!(
-            "the service at {service} doesn't answer as a Sluicegate service does: check the URL"
-        ))
-    })?;
+    let fleet: Fleet = serde_json::from_slice(&body).map_err(|_| foreign(&args.server))?;
     if args.json {
         say(String::from_utf8_lossy(&body));
     } else {

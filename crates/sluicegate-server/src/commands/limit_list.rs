@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sluicegate_core::printable;
 
-use super::remote::Call;
+use super::remote::{Call, foreign};
 use crate::cli::ServiceArgs;
 use crate::output::{Exit, Failure, say};
 
@@ -42,12 +42,7 @@ struct Policy {
 /// Returns an error if the service can't be reached, or answers with an error.
 pub(crate) async fn limits(args: ServiceArgs) -> Result<Exit, Failure> {
     let token = args.admin_token.read()?;
-    let foreign = |_| {
-        let service = &args.server;
-        Failure::store(format_args!(
-            "the service at {service} doesn't answer as a Sluicegate service does: check the URL"
-        ))
-    };
+    let foreign = |_| foreign(&args.server);
     let mut path = "/v1/limits?count=1000".to_owned();
     loop {
         let call = Call::get(&args.server, path, token.as_deref());

@@ -215,6 +215,14 @@ fn line(Done(word, about): &Done, name: &str, policy: &PolicyAnswer<'_>) -> Stri
     line
 }
 
+/// Describes a key of an answer, which is text or bytes in hexadecimal.
+pub(super) fn key(text: Option<&str>, bytes: Option<&str>) -> String {
+    match (text, bytes) {
+        (Some(text), _) => printable(text),
+        (None, bytes) => format!("the bytes {}", printable(bytes.unwrap_or("?"))),
+    }
+}
+
 pub(super) fn words(micros: u64) -> String {
     Span::from_micros(micros).unwrap_or(Span::MAX).in_words()
 }

@@ -190,12 +190,9 @@ fn key_lines(list: &KeyList<'_>) -> Vec<String> {
 
 /// Describes a key for people.
 fn key_words(entry: &KeyEntry<'_>) -> String {
-    match (&entry.key, &entry.key_bytes, &entry.key_hash) {
-        (Some(key), ..) => printable(key).to_string(),
-        (None, Some(bytes), _) => format!("the bytes {}", printable(bytes)),
-        (None, None, hash) => {
-            format!("a long key with the hash {}", printable(hash.as_deref().unwrap_or("?")))
-        }
+    match &entry.key_hash {
+        Some(hash) => format!("a long key with the hash {}", printable(hash)),
+        None => lines::key(entry.key.as_deref(), entry.key_bytes.as_deref()),
     }
 }
 

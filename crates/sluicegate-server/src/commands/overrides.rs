@@ -270,12 +270,11 @@ fn line_of(entry: &OverrideEntry<'_>) -> String {
 }
 
 fn subject(limit: &str, key: Option<&str>, key_bytes: Option<&str>) -> String {
-    let limit = printable(limit);
-    match (key, key_bytes) {
-        (Some(key), _) => format!("{limit}  {}", printable(key)),
-        (None, Some(bytes)) => format!("{limit}  the bytes {}", printable(bytes)),
-        (None, None) => format!("{limit}  the whole limit"),
-    }
+    let of = match (key, key_bytes) {
+        (None, None) => "the whole limit".to_owned(),
+        _ => lines::key(key, key_bytes),
+    };
+    format!("{}  {of}", printable(limit))
 }
 
 fn words(to: &form::OverrideTo) -> String {

@@ -56,12 +56,15 @@ pub(crate) async fn recent(args: RecentArgs) -> Result<Exit, Failure> {
         let path = format!("/v1/recent?{}", args.query(since));
         let call = remote::Call::get(&args.server, path, token.as_deref());
         let body = call.read(args.deadline).await?;
-        let page: Page<'_> = serde_json::from_slice(&body).map_err(|_| foreign(&args))?;
+        let page: Page<'_> =
+            serde_json::from_slice(&body).map_err(|_| remote::foreign(&args.server))?;
         for row in page.recent.iter().rev() {
             if args.json {
                 say(printable_json(row.get()));
             } else {
-                say(shown(&serde_json::from_str(row.get()).map_err(|_| foreign(&args))?));
+                say(shown(
+                    &serde_json::from_str(row.get()).map_err(|_| remote::foreign(&args.server))?,
+                ));
             }
         }
         let is_more = since.is_some_and(|since| page.next > since) && !page.recent.is_empty();
@@ -84,13 +87,6 @@ pub(crate) async fn recent(args: RecentArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn foreign(args: &RecentArgs) -> Failure {
-    Failure::store(format_args!(
-        "the service at {} doesn't answer as a Sluicegate service does: check the URL",
-        args.server
-    ))
-}
-
 /// Describes a row in a line, with everything escaped that clients choose.
 fn shown(row: &Row) -> String {
     let answer = match (row.allowed, row.shadow_denied) {
@@ -98,10 +94,7 @@ fn shown(row: &Row) -> String {
         (true, false) => "allowed",
         (false, _) => "denied",
     };
-    let key = match (&row.key, &row.key_bytes) {
-        (Some(key), _) => printable(key),
-        (None, bytes) => format!("the bytes {}", printable(bytes.as_deref().unwrap_or("?"))),
-    };
+    let key = lines::key(row.key.as_deref(), row.key_bytes.as_deref());
     let mut line = format!(
         "{}  {answer:8} {} {}  {key}",
         printable(&row.time),

@@ -265,6 +265,13 @@ fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Value, Failure>
     Ok(entry)
 }
 
+/// Returns the failure of an answer that can't be read.
+pub(super) fn foreign(service: &ServiceUrl) -> Failure {
+    Failure::store(format_args!(
+        "the service at {service} doesn't answer as a Sluicegate service does: check the URL"
+    ))
+}
+
 /// Returns a key as text, which a service requires.
 pub(super) fn key_text(key: &OsStr) -> Result<&str, Failure> {
     key.to_str().ok_or_else(|| {

@@ -10,8 +10,8 @@ use sluicegate_core::printable;
 use tokio::time::Instant;
 
 use super::lines;
-use super::remote::Call;
-use crate::cli::{FromArg, SimulateArgs};
+use super::remote::{Call, foreign};
+use crate::cli::SimulateArgs;
 use crate::output::{Exit, Failure, say};
 use crate::simulate::{
     LimitAnswer, Problem, Proposal, Simulation, Terms, play, policies_of, read_log,
@@ -35,12 +35,7 @@ pub(crate) async fn simulate(args: SimulateArgs) -> Result<Exit, Failure> {
         }
         None => {
             let body = of_service(&args).await?;
-            let simulation = serde_json::from_slice(&body).map_err(|_| {
-                Failure::store(format_args!(
-                    "the service at {} doesn't answer as a Sluicegate service does: check the URL",
-                    args.server
-                ))
-            })?;
+            let simulation = serde_json::from_slice(&body).map_err(|_| foreign(&args.server))?;
             if args.json {
                 say(String::from_utf8_lossy(&body));
                 return Ok(Exit::Allowed);
@@ -62,10 +57,7 @@ async fn of_service(args: &SimulateArgs) -> Result<Vec<u8>, Failure> {
         body["limit"] = limit.as_str().into();
     }
     if let Some(from) = args.from {
-        body["from"] = match from {
-            FromArg::Recorder => "recorder".into(),
-            FromArg::Log => "log".into(),
-        };
+        body["from"] = from.to_string().into();
     }
     match &args.config {
         Some(_) if !args.policy.is_empty() => {
@@ -147,12 +139,7 @@ fn print(simulation: &Simulation) {
             say(format_args!("  not simulated: {}", printable(policy)));
         }
         for key in limit.keys.iter().filter(|key| key.newly_denied > 0).take(20) {
-            let name = match (&key.key, &key.key_bytes) {
-                (Some(key), _) => printable(key),
-                (None, bytes) => {
-                    format!("the bytes {}", printable(bytes.as_deref().unwrap_or("?")))
-                }
-            };
+            let name = lines::key(key.key.as_deref(), key.key_bytes.as_deref());
             let last = key
                 .last_denied_ms_ago
                 .map_or_else(String::new, |ms| format!(", last {} ago", ago(ms)));

@@ -93,11 +93,7 @@ pub(crate) async fn top(args: TopArgs) -> Result<Exit, Failure> {
         let server = &args.service.server;
         let call = remote::Call::get(server, args.path(), token.as_deref());
         let body = call.read(Some(args.service.deadline)).await?;
-        let foreign = || {
-            Failure::store(format_args!(
-                "the service at {server} doesn't answer as a Sluicegate service does: check the URL"
-            ))
-        };
+        let foreign = || remote::foreign(server);
         let text = String::from_utf8(body).map_err(|_| foreign())?;
         let (now, limits) = data(&text, "now").zip(data(&text, "limits")).ok_or_else(foreign)?;
         if args.service.json {
@@ -215,12 +211,7 @@ fn name(row: &Row) -> String {
 
 fn key(key: &Key) -> String {
     let Key { key, key_bytes, count } = key;
-    match (key, key_bytes) {
-        (Some(key), _) => format!("{} {count}", printable(key)),
-        (None, bytes) => {
-            format!("the bytes {} {count}", printable(bytes.as_deref().unwrap_or("?")))
-        }
-    }
+    format!("{} {count}", lines::key(key.as_deref(), key_bytes.as_deref()))
 }
 
 fn words(millis: u64) -> String {

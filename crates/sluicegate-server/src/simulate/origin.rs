@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 /// The origin of decisions.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum From {
     Recorder,
