@@ -1,5 +1,6 @@
 //! Names of policies and limits.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -84,6 +85,13 @@ impl LimitName {
     pub(crate) fn joined(names: &[Self]) -> Self {
         let names: Vec<&str> = names.iter().map(Self::as_str).collect();
         Self(names.join(" + ").into())
+    }
+}
+
+/// Finds a name among others by its text.
+impl Borrow<str> for LimitName {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

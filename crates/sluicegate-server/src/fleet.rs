@@ -153,7 +153,7 @@ impl Fleet {
             id: self.id.clone(),
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            config: self.registry.config_digest().map(|digest| format!("{digest:016x}")),
+            config: config_digest(&self.registry),
             config_age_ms: age(config_since),
             uptime_ms: age(self.started),
             decisions_per_s: self.rate.per_second(now),
@@ -168,6 +168,11 @@ impl Fleet {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the digest of the configuration as answers show it; `None` without a file.
+pub(crate) fn config_digest(registry: &Registry) -> Option<String> {
+    registry.config_digest().map(|digest| format!("{digest:016x}"))
 }
 
 /// Returns the units that the store has granted ahead, and that aren't spent.

@@ -27,8 +27,7 @@ pub(crate) struct Activity {
 struct Limits {
     /// The limits that may be counted by name: clients choose the names of others.
     known: HashSet<LimitName>,
-    /// A key is text, so that any name finds its limit.
-    busy: HashMap<Box<str>, LimitActivity>,
+    busy: HashMap<LimitName, LimitActivity>,
 }
 
 /// The decisions of a limit that has traffic.
@@ -106,36 +105,31 @@ impl Activity {
     }
 
     /// Calls `read` with the limits that have traffic.
-    pub(crate) fn limits<T>(&self, read: impl FnOnce(&HashMap<Box<str>, LimitActivity>) -> T) -> T {
+    pub(crate) fn limits<T>(
+        &self,
+        read: impl FnOnce(&HashMap<LimitName, LimitActivity>) -> T,
+    ) -> T {
         read(&self.limits.read().unwrap_or_else(PoisonError::into_inner).busy)
     }
 
     fn count(&self, limit: &LimitName, counts: Counts) {
         {
             let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(limit) = limits.busy.get(limit.as_str()) {
+            if let Some(limit) = limits.busy.get(limit) {
                 return limit.counters.add(counts);
             }
             if limits.busy.len() >= Self::MOST_LIMITS || !limits.known.contains(limit) {
                 return;
             }
         }
-        self.add(limit).counters_add(limit, counts);
+        self.begin(limit, counts);
     }
 
+    /// Counts the first decisions of a limit without traffic.
     #[cold]
-    fn add(&self, limit: &LimitName) -> &Self {
+    fn begin(&self, limit: &LimitName, counts: Counts) {
         let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
-        limits.busy.entry(limit.as_str().into()).or_default();
-        drop(limits);
-        self
-    }
-
-    fn counters_add(&self, limit: &LimitName, counts: Counts) {
-        let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(limit) = limits.busy.get(limit.as_str()) {
-            limit.counters.add(counts);
-        }
+        limits.busy.entry(limit.clone()).or_default().counters.add(counts);
     }
 }
 
@@ -221,8 +215,7 @@ impl Observer for Activity {
         }
         limits.known.extend(configured.limits.iter().map(|config| config.limit.name().clone()));
         let Limits { known, busy } = &mut *limits;
-        let kept: HashSet<&str> = known.iter().map(LimitName::as_str).collect();
-        busy.retain(|name, _| kept.contains(&**name));
+        busy.retain(|name, _| known.contains(name));
     }
 }
 

@@ -32,8 +32,7 @@ pub(crate) struct TopKeys {
 struct Limits {
     /// The limits that may have lists: clients choose the names of others.
     known: HashSet<LimitName>,
-    /// A key is text, so that any name finds its limit.
-    lists: HashMap<Box<str>, Arc<Lists>>,
+    lists: HashMap<LimitName, Arc<Lists>>,
 }
 
 /// The heaviest keys of a limit.
@@ -124,11 +123,7 @@ impl TopKeys {
 
     /// Returns the first `count` keys of a limit's lists.
     pub(crate) fn lists(&self, limit: &str, count: usize) -> TopLists {
-        let lists = {
-            let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            limits.lists.get(limit).cloned()
-        };
-        let Some(lists) = lists else {
+        let Some(lists) = self.of(limit) else {
             return TopLists {
                 by_use: Vec::new(),
                 by_denials: Vec::new(),
@@ -139,7 +134,7 @@ impl TopKeys {
         let now = self.started.elapsed();
         let mut halves = lists.halves.lock().unwrap_or_else(PoisonError::into_inner);
         halves.turn(now);
-        let began = halves.previous.as_ref().unwrap_or(&halves.current).began;
+        let began = halves.began();
         let covers = Span::from(now.saturating_sub(began));
         TopLists {
             by_use: halves.top(count, |half| &half.by_use),
@@ -152,15 +147,11 @@ impl TopKeys {
     /// Returns the first `count` keys of a limit's lists, with little work. A key that is heavy only in both halves
     /// together may be missing.
     pub(crate) fn few(&self, limit: &str, count: usize) -> FewKeys {
-        let lists = {
-            let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            limits.lists.get(limit).cloned()
-        };
-        let Some(lists) = lists else { return FewKeys::default() };
+        let Some(lists) = self.of(limit) else { return FewKeys::default() };
         let now = self.started.elapsed();
         let mut halves = lists.halves.lock().unwrap_or_else(PoisonError::into_inner);
         halves.turn(now);
-        let began = halves.previous.as_ref().unwrap_or(&halves.current).began;
+        let began = halves.began();
         let denials = [Some(&halves.current), halves.previous.as_ref()];
         let denials = denials.into_iter().flatten().flat_map(|half| half.by_denials.iter());
         FewKeys {
@@ -201,10 +192,7 @@ impl TopKeys {
         if units == 0 {
             return;
         }
-        let known = {
-            let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
-            limits.lists.get(row.limit.as_str()).cloned()
-        };
+        let known = self.of(row.limit.as_str());
         let Some(lists) = known.or_else(|| self.add(row.limit, now)) else { return };
         lists.used.store(now.as_secs(), Ordering::Relaxed);
         let long;
@@ -220,6 +208,12 @@ impl TopKeys {
         if is_used { by_use.add(key, units) } else { by_denials.add(key, units) }
     }
 
+    /// Returns the lists of a limit, if it has any.
+    fn of(&self, limit: &str) -> Option<Arc<Lists>> {
+        let limits = self.limits.read().unwrap_or_else(PoisonError::into_inner);
+        limits.lists.get(limit).cloned()
+    }
+
     /// Returns new lists for a limit, if it may have any and there is a free place.
     #[cold]
     fn add(&self, limit: &LimitName, now: Duration) -> Option<Arc<Lists>> {
@@ -233,7 +227,7 @@ impl TopKeys {
         if !known.contains(limit) {
             return None;
         }
-        if lists.len() >= Self::MOST_LIMITS && !lists.contains_key(limit.as_str()) {
+        if lists.len() >= Self::MOST_LIMITS && !lists.contains_key(limit) {
             let used = |lists: &Lists| lists.used.load(Ordering::Relaxed);
             let idlest = lists.iter().min_by_key(|(_, lists)| used(lists));
             let idlest = idlest.filter(|(_, lists)| used(lists) + Self::BUSY < second);
@@ -246,7 +240,7 @@ impl TopKeys {
         let new = || {
             Arc::new(Lists { used: AtomicU64::new(second), halves: Mutex::new(Halves::new(now)) })
         };
-        Some(Arc::clone(lists.entry(limit.as_str().into()).or_insert_with(new)))
+        Some(Arc::clone(lists.entry(limit.clone()).or_insert_with(new)))
     }
 }
 
@@ -266,61 +260,57 @@ impl Halves {
         self.previous = is_recent.then_some(current);
     }
 
+    /// Returns the beginning of the time that both cover.
+    fn began(&self) -> Duration {
+        self.previous.as_ref().unwrap_or(&self.current).began
+    }
+
     /// Returns the heaviest keys of both halves together.
     fn top(&self, count: usize, of: impl Fn(&Half) -> &SpaceSaving) -> Vec<TopKey> {
-        let sketches =
-            || [Some(&self.current), self.previous.as_ref()].into_iter().flatten().map(&of);
-        let mut keys: HashMap<&[u8], Estimate> = HashMap::new();
-        for (key, _) in sketches().flat_map(SpaceSaving::iter) {
-            keys.entry(key).or_insert_with(|| {
-                sketches().fold(Estimate::default(), |sum, sketch| {
-                    let Estimate { count, at_most_over } = sketch.estimate(key);
-                    Estimate {
-                        count: sum.count.saturating_add(count),
-                        at_most_over: sum.at_most_over.saturating_add(at_most_over),
-                    }
-                })
-            });
+        let sketches = self.sketches(of);
+        let keys = sketches.iter().flat_map(|sketch| sketch.iter()).map(|(key, _)| key);
+        let keys: HashSet<&[u8]> = keys.collect();
+        heaviest(keys, &sketches, count)
+    }
+
+    /// Returns the heaviest keys of both halves together, among those that are the heaviest of one.
+    fn few(&self, count: usize, of: impl Fn(&Half) -> &SpaceSaving) -> Vec<TopKey> {
+        let sketches = self.sketches(of);
+        let mut keys: HashSet<&[u8]> = HashSet::with_capacity(2 * count);
+        for sketch in &sketches {
+            let mut own: Vec<(&[u8], u64)> = Vec::with_capacity(count + 1);
+            for (key, Estimate { count: units, .. }) in sketch.iter() {
+                if own.len() >= count && own.last().is_some_and(|last| last.1 >= units) {
+                    continue;
+                }
+                own.insert(own.partition_point(|known| known.1 >= units), (key, units));
+                own.truncate(count);
+            }
+            keys.extend(own.into_iter().map(|(key, _)| key));
         }
-        let mut keys: Vec<_> = keys.into_iter().collect();
-        // If keys are equally heavy, the better known ones come first; the order is always the same.
-        keys.sort_unstable_by_key(|(key, it)| (u64::MAX - it.count, it.at_most_over, *key));
-        keys.into_iter().take(count).map(|(key, estimate)| TopKey::new(key, estimate)).collect()
+        heaviest(keys, &sketches, count)
+    }
+
+    fn sketches(&self, of: impl Fn(&Half) -> &SpaceSaving) -> Vec<&SpaceSaving> {
+        [Some(&self.current), self.previous.as_ref()].into_iter().flatten().map(of).collect()
     }
 }
 
-impl Halves {
-    /// Returns the heaviest keys of both halves together, among those that are the heaviest of one.
-    fn few(&self, count: usize, of: impl Fn(&Half) -> &SpaceSaving) -> Vec<TopKey> {
-        let sketches =
-            || [Some(&self.current), self.previous.as_ref()].into_iter().flatten().map(&of);
-        let mut keys: Vec<(&[u8], Estimate)> = Vec::with_capacity(2 * count + 1);
-        for sketch in sketches() {
-            let begin = keys.len();
-            for (key, estimate) in sketch.iter() {
-                let own = keys.get(begin..).unwrap_or_default();
-                let is_lighter = own.last().is_some_and(|last| last.1.count >= estimate.count);
-                if own.len() >= count && is_lighter {
-                    continue;
-                }
-                let at = own.partition_point(|known| known.1.count >= estimate.count);
-                keys.insert(begin + at, (key, estimate));
-                keys.truncate(begin + count);
+/// Returns the heaviest of some keys, by all sketches together.
+fn heaviest(keys: HashSet<&[u8]>, sketches: &[&SpaceSaving], count: usize) -> Vec<TopKey> {
+    let both = |key| {
+        sketches.iter().fold(Estimate::default(), |sum, sketch| {
+            let Estimate { count, at_most_over } = sketch.estimate(key);
+            Estimate {
+                count: sum.count.saturating_add(count),
+                at_most_over: sum.at_most_over.saturating_add(at_most_over),
             }
-        }
-        for (key, estimate) in &mut keys {
-            *estimate = sketches().fold(Estimate::default(), |sum, sketch| {
-                let Estimate { count, at_most_over } = sketch.estimate(key);
-                Estimate {
-                    count: sum.count.saturating_add(count),
-                    at_most_over: sum.at_most_over.saturating_add(at_most_over),
-                }
-            });
-        }
-        keys.sort_unstable_by_key(|(key, it)| (u64::MAX - it.count, it.at_most_over, *key));
-        keys.dedup_by_key(|(key, _)| *key);
-        keys.into_iter().take(count).map(|(key, estimate)| TopKey::new(key, estimate)).collect()
-    }
+        })
+    };
+    let mut keys: Vec<_> = keys.into_iter().map(|key| (key, both(key))).collect();
+    // If keys are equally heavy, the better known ones come first; the order is always the same.
+    keys.sort_unstable_by_key(|(key, it)| (u64::MAX - it.count, it.at_most_over, *key));
+    keys.into_iter().take(count).map(|(key, estimate)| TopKey::new(key, estimate)).collect()
 }
 
 impl Half {
@@ -360,8 +350,7 @@ impl Observer for TopKeys {
         }
         limits.known.extend(configured.limits.iter().map(|config| config.limit.name().clone()));
         let Limits { known, lists } = &mut *limits;
-        let kept: HashSet<&str> = known.iter().map(LimitName::as_str).collect();
-        lists.retain(|name, _| kept.contains(&**name));
+        lists.retain(|name, _| known.contains(name));
     }
 }
 
@@ -417,7 +406,7 @@ mod tests {
         let names: Vec<_> = (0..=TopKeys::MOST_LIMITS).map(|number| format!("l{number}")).collect();
         let limits: Vec<_> = names.iter().map(|name| (name.as_str(), "gcra 9/s burst 9")).collect();
         let registry = registry(&top, &limits);
-        let has = |name: &str| top.limits.read().unwrap().lists.iter().any(|(it, _)| &**it == name);
+        let has = |name: &str| top.limits.read().unwrap().lists.contains_key(name);
         let check = |name: &str| registry.gate(name).check("a").now().map(drop).unwrap();
         names.iter().for_each(|name| check(name));
         assert!(has("l0") && !has("l1000"), "all others are busy");

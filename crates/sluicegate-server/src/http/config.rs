@@ -14,6 +14,7 @@ use super::observing::millis;
 use super::redacted::redacted;
 use super::service::Service;
 use crate::access::Call;
+use crate::fleet::config_digest;
 
 #[derive(Serialize)]
 struct ConfigStatus {
@@ -58,7 +59,7 @@ pub(super) async fn config(
     let age_ms = applied.map_or(uptime, |reload| millis(reload.age()));
     let text = watch.and_then(|watch| watch.text());
     let mut entries: Vec<ReloadEntry> = reloads.iter().map(entry).collect();
-    if entries.len() < MOST {
+    if entries.len() < Reload::MOST_KEPT {
         entries.push(ReloadEntry {
             age_ms: uptime,
             outcome: "applied",
@@ -70,16 +71,13 @@ pub(super) async fn config(
         file: watch.map(|watch| watch.path().display().to_string()),
         text: text.map(|text| redacted(&String::from_utf8_lossy(&text))),
         generation: service.registry.generation(),
-        digest: service.registry.config_digest().map(|digest| format!("{digest:016x}")),
-        stale: watch.is_some_and(|watch| watch.last_error().is_some()),
+        digest: config_digest(&service.registry),
+        stale: service.is_stale(),
         age_ms,
         reloads: entries,
     };
     Ok(json(StatusCode::OK, &status))
 }
-
-/// Maximum number of reloads that are kept.
-const MOST: usize = 50;
 
 fn entry(reload: &Reload) -> ReloadEntry {
     let (outcome, message, changes) = match &reload.outcome {

@@ -137,6 +137,11 @@ impl Service {
         }
     }
 
+    /// Returns `true` while the current content of the config file isn't in force.
+    pub(super) fn is_stale(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.last_error().is_some())
+    }
+
     /// Counts a limit under its own name in the metrics and lists of keys, although no configuration has it.
     #[cfg(feature = "resp")]
     pub(crate) fn count_limit(&self, limit: &Limit) {

@@ -102,10 +102,7 @@ pub(super) async fn limits(
     let before = query.after()?.as_ref().map_or(Ok(0), place)?;
     let count = query.page(None)?.count();
     let registry = &service.registry;
-    let config = ConfigEntry {
-        generation: registry.generation(),
-        stale: service.watch.as_ref().is_some_and(|watch| watch.last_error().is_some()),
-    };
+    let config = ConfigEntry { generation: registry.generation(), stale: service.is_stale() };
     let (configs, origins) = (registry.limits(), registry.origins());
     let all = configs.iter().enumerate().skip(before);
     let mut own = all.filter(|(_, config)| caller.covers(config.limit.name().as_str()));
@@ -177,8 +174,7 @@ fn limit_entry<'a>(
         .collect();
     let name = config.limit.name().as_str();
     let overrides = registry.overrides();
-    let is_on = |switch: Switch| switch == Switch::On;
-    let enabled = is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on);
+    let enabled = is_on(registry, name);
     let place = origins.limit(name).map(|origins| origins.name());
     let deadline = Span::from(config.deadline.unwrap_or(Config::DEADLINE));
     LimitEntry {
@@ -209,6 +205,11 @@ fn limit_entry<'a>(
         run_time_overrides: overrides.count(name),
         is_overridden: overrides.is_of_whole(name),
     }
+}
+
+/// Returns `true` if a limit is in force.
+pub(super) fn is_on(registry: &Registry, limit: &str) -> bool {
+    registry.switched() == Switch::On && registry.limit_switched(limit) == Some(Switch::On)
 }
 
 /// Returns how far a limit is rolled out.

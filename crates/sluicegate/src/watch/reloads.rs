@@ -41,6 +41,9 @@ struct State {
 }
 
 impl Reload {
+    /// Maximum number of reloads that are kept.
+    pub const MOST_KEPT: usize = 50;
+
     /// Returns the time since the reload.
     #[must_use]
     pub fn age(&self) -> Duration {
@@ -49,9 +52,6 @@ impl Reload {
 }
 
 impl Reloads {
-    /// Maximum number of reloads that are kept.
-    const MOST: usize = 50;
-
     /// Adds a reload. With a text, it is in force from now on.
     pub(super) fn add(
         &self,
@@ -59,7 +59,7 @@ impl Reloads {
         text: Option<&Arc<[u8]>>,
     ) {
         let mut state = self.state();
-        if state.latest.len() >= Self::MOST {
+        if state.latest.len() >= Reload::MOST_KEPT {
             state.latest.pop_back();
         }
         state.latest.push_front(Reload { outcome, at: Instant::now() });

@@ -1,13 +1,11 @@
 /** Addresses within the page. They can be sent to a colleague. */
 
+import { withQuery } from "./api.js";
 import { el } from "./dom.js";
 import { keyName, plain, shown, unnameable } from "./text.js";
 
 /** Returns the address of a view with parameters. */
-export function address(view, parameters = {}) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  return `#/${view}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
-}
+export const address = (view, parameters = {}) => withQuery(`#/${view}`, parameters);
 
 /** Returns the view and the parameters of an address. */
 export function parsed(hash) {

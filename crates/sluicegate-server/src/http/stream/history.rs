@@ -75,7 +75,7 @@ impl History {
 fn own_counts(service: &Service, caller: &Caller, count: usize) -> Vec<Counts> {
     let mut own = vec![Counts::default(); count];
     service.activity.limits(|limits| {
-        for (_, limit) in limits.iter().filter(|(name, _)| caller.covers(name)) {
+        for (_, limit) in limits.iter().filter(|(name, _)| caller.covers(name.as_str())) {
             limit.steps(|steps| {
                 own.iter_mut().zip(steps.last(count)).for_each(|(sum, step)| *sum = sum.plus(step));
             });

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
-use sluicegate::config::{LimitConfig, Switch};
-use sluicegate::policy::{Algorithm, Enforcement};
+use sluicegate::config::LimitConfig;
+use sluicegate::policy::{Algorithm, Enforcement, LimitName};
 
 use super::super::service::Service;
+use super::super::status::is_on;
 use super::history::CountSeries;
 use super::window::{Show, Sort, Window};
 use crate::access::Caller;
@@ -94,21 +95,20 @@ fn find(
     service: &Service,
     window: &Window,
     config: Arc<LimitConfig>,
-    busy: &HashMap<Box<str>, LimitActivity>,
+    busy: &HashMap<LimitName, LimitActivity>,
 ) -> Option<Found> {
     let name = config.limit.name().as_str();
     if !window.search.is_empty() && !name.to_lowercase().contains(&window.search) {
         return None;
     }
     let view = busy.get(name).map(LimitActivity::view).unwrap_or_default();
-    let overrides = || service.registry.overrides();
     let passes = match window.show {
         Show::All => true,
         Show::Busy => !view.sums.is_zero(),
         Show::Denied => view.sums.denied > 0,
         Show::Shadow => is_shadow(&config),
-        Show::Overridden => overrides().is_of_whole(name) || overrides().count(name) > 0,
-        Show::Off => !is_on(service, name),
+        Show::Overridden => is_overridden(service, name),
+        Show::Off => !is_on(&service.registry, name),
     };
     if !passes {
         return None;
@@ -136,7 +136,6 @@ impl Found {
 fn row(service: &Service, found: Found, history: Option<usize>) -> Row {
     let Found { config, view, .. } = found;
     let name = config.limit.name().as_str();
-    let overrides = service.registry.overrides();
     let few = match view.sums.is_zero() {
         true => FewKeys::default(),
         false => service.top_keys.few(name, TOP),
@@ -150,8 +149,8 @@ fn row(service: &Service, found: Found, history: Option<usize>) -> Row {
     let members = config.limit.members().iter();
     Row {
         name: name.to_owned(),
-        enabled: is_on(service, name),
-        overridden: overrides.is_of_whole(name) || overrides.count(name) > 0,
+        enabled: is_on(&service.registry, name),
+        overridden: is_overridden(service, name),
         policies: members.map(|member| member.policy().to_string()).collect(),
         shadow: is_shadow(&config),
         rates: view.rates,
@@ -163,9 +162,10 @@ fn row(service: &Service, found: Found, history: Option<usize>) -> Row {
     }
 }
 
-fn is_on(service: &Service, name: &str) -> bool {
-    let registry = &service.registry;
-    registry.switched() == Switch::On && registry.limit_switched(name) == Some(Switch::On)
+/// Returns `true` if the limit or one of its keys has an override at run time.
+fn is_overridden(service: &Service, name: &str) -> bool {
+    let overrides = service.registry.overrides();
+    overrides.is_of_whole(name) || overrides.count(name) > 0
 }
 
 fn is_shadow(config: &LimitConfig) -> bool {

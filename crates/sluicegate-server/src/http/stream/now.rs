@@ -9,7 +9,7 @@ use super::super::observing::{millis, shown_problems};
 use super::super::service::Service;
 use crate::access::Caller;
 use crate::activity::{Counts, LimitActivity, Problem, Quantiles};
-use crate::fleet::{Entry, differing_for_ms, leased_units};
+use crate::fleet::{Entry, config_digest, differing_for_ms, leased_units};
 
 #[derive(Serialize)]
 pub(super) struct Now {
@@ -85,7 +85,7 @@ impl Now {
         if !caller.covers_all() {
             errors = 0;
             counts = service.activity.limits(|limits| {
-                let own = limits.iter().filter(|(name, _)| caller.covers(name));
+                let own = limits.iter().filter(|(name, _)| caller.covers(name.as_str()));
                 let rates = own.map(|(_, limit)| LimitActivity::rates(limit));
                 rates.fold(Counts::default(), Counts::plus)
             });
@@ -127,8 +127,8 @@ impl Now {
             config: ConfigNow {
                 file: watch.map(|watch| watch.path().display().to_string()),
                 generation: registry.generation(),
-                stale: watch.is_some_and(|watch| watch.last_error().is_some()),
-                digest: registry.config_digest().map(|digest| format!("{digest:016x}")),
+                stale: service.is_stale(),
+                digest: config_digest(registry),
             },
             fleet: FleetNow {
                 processes: entries.len(),
