@@ -30,10 +30,8 @@ pub fn measure(session: &mut Session) {
     }
     match delays(session.effort) {
         Ok(mut delays) => {
-            let note = format!("{} delays, the longest {} ms", delays.len(), {
-                digits(delays.iter().copied().fold(0.0, f64::max))
-            });
             let worst = delays.iter().copied().fold(0.0, f64::max);
+            let note = format!("{} delays, the longest {} ms", delays.len(), digits(worst));
             let middle = median(&mut delays);
             session.goal("override-median", |_| Ok(Measured::new(middle, &*note)));
             session.goal("override-worst", |_| Ok(Measured::new(worst, &*note)));
