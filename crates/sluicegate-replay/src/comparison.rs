@@ -10,8 +10,8 @@ use crate::timeline::Timeline;
 /// The decisions of a limit, compared with those that a service made.
 ///
 /// ```
-/// use sluicegate::store::Timestamp;
 /// use sluicegate::MemoryStore;
+/// use sluicegate_core::Timestamp;
 /// use sluicegate_replay::{PastDecision, Plan, Recording};
 ///
 /// let mut recording = Recording::of_decisions("the last minute");
