@@ -100,7 +100,10 @@ fn ten_thousand_limits_have_a_window() {
     let nodes = browser.eval("document.querySelectorAll('*').length").as_u64().unwrap();
     assert!(nodes < 3000, "{nodes} elements");
     browser.fill_field("main", "Sort by", "name");
-    browser.wait_for("tbody th", "limit-00000");
+    browser.wait(
+        "the names are in their order",
+        "document.querySelector('tbody th button')?.innerText === 'limit-00000'",
+    );
     browser.click("main", "Next");
     browser.wait_for("#limits-place", "51 to 100 of 10,000 limits");
     browser.wait_for("tbody th", "limit-00099");
