@@ -286,7 +286,7 @@ mod tests {
         recording.finish().unwrap()
     }
 
-    fn compare(plan: Plan, recording: &Recording) -> Comparison {
+    fn compare(plan: &Plan, recording: &Recording) -> Comparison {
         let report = plan.play_now(&MemoryStore::new(), recording, &|_| ()).unwrap();
         report.comparisons().next().unwrap().clone()
     }
@@ -307,7 +307,7 @@ mod tests {
             (6, b"\xff", false),
             (7, b"c", true),
         ];
-        let found = compare(two_an_hour().compared(2), &recording(&requests));
+        let found = compare(&two_an_hour().compared(2), &recording(&requests));
         assert_eq!((found.requests, found.denied, found.was_denied), (8, 3, 3));
         assert_eq!((found.newly_denied, found.newly_allowed), (2, 2));
         assert_eq!((found.keys_played, found.keys_newly_denied), (4, 1));
@@ -346,7 +346,7 @@ mod tests {
         let requests: Vec<_> =
             (0..5).flat_map(|second| keys.map(|key| (second, key, false))).collect();
         let plan = two_an_hour().compared(10).rules(Arc::new(ByFirstByte));
-        let found = compare(plan, &recording(&requests));
+        let found = compare(&plan, &recording(&requests));
         let mut keys: Vec<_> = found.keys.iter().map(|key| (&*key.key, key.newly_denied)).collect();
         keys.sort_unstable();
         assert_eq!(keys, [(&b"b"[..], 5), (b"m", 1), (b"x", 3)]);
@@ -357,7 +357,7 @@ mod tests {
     fn a_window_sets_the_timeline() {
         let window = [0, 3_600_000_000].map(|us| super::Timestamp::from_micros(us).unwrap());
         let plan = two_an_hour().compared(1).window(window[0], window[1]);
-        let found = compare(plan, &recording(&[(5, b"a", true), (3_599, b"a", true)]));
+        let found = compare(&plan, &recording(&[(5, b"a", true), (3_599, b"a", true)]));
         assert!(found.was_denied_in.len() <= 60, "{}", found.was_denied_in.len());
         assert_eq!((found.from_us, found.was_denied_in[0]), (0, 1));
         assert_eq!(found.was_denied_in.iter().sum::<u64>(), 2);
