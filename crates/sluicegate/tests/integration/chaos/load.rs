@@ -17,7 +17,7 @@ use sluicegate_testkit::servers::fresh_prefix;
 use sluicegate_testkit::wait::until_seldom;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::chaos::auditor::Promise;
 use crate::chaos::tally::{Findings, Tally};
@@ -150,39 +150,51 @@ struct Shared {
 
 /// The time that this runtime's tasks have waited to run, because the machine was busy. A task that wakes at a fixed
 /// pace measures it: its own delay.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Stalls {
+    begin: Instant,
     micros: AtomicU64,
+    /// When the next tick is due, in µs since the begin.
+    due: AtomicU64,
 }
 
 impl Stalls {
     const TICK: Duration = Duration::from_millis(5);
 
+    fn new() -> Self {
+        Self { begin: Instant::now(), micros: AtomicU64::new(0), due: AtomicU64::new(u64::MAX) }
+    }
+
     async fn measure(&self, ends: &AtomicBool) {
         while !ends.load(Ordering::Relaxed) {
             let due = Instant::now() + Self::TICK;
+            self.due.store(micros(due - self.begin), Ordering::Relaxed);
             sleep_until(due).await;
-            let late = due.elapsed();
-            // A timer is late by up to a tick on an idle machine too.
-            if late > Self::TICK {
-                self.micros.fetch_add(u64::try_from(late.as_micros()).unwrap(), Ordering::Relaxed);
-            }
+            self.micros.fetch_add(self.current(), Ordering::Relaxed);
         }
     }
 
-    fn total(&self) -> Duration {
-        Duration::from_micros(self.micros.load(Ordering::Relaxed))
+    /// Returns the stall that has not ended, in µs: the measuring task may be the last that runs again.
+    fn current(&self) -> u64 {
+        let late = micros(self.begin.elapsed()).saturating_sub(self.due.load(Ordering::Relaxed));
+        // A timer is late by up to a tick on an idle machine too.
+        if late > micros(Self::TICK) { late } else { 0 }
+    }
+
+    /// Returns the time of all stalls so far, in µs.
+    fn total(&self) -> u64 {
+        self.micros.load(Ordering::Relaxed) + self.current()
     }
 
     /// Waits until a call that begins now has taken `longest`, without the stalls in the meantime.
     async fn sleep(&self, longest: Duration) {
-        let (begin, before) = (Instant::now(), self.total());
+        // Without the stall that has not ended: its time is counted when it ends.
+        let (begin, before) = (Instant::now(), self.micros.load(Ordering::Relaxed));
         let mut end = begin + longest;
         loop {
             sleep_until(end).await;
-            // A stall that ends now is measured at the next tick.
-            sleep(2 * Self::TICK).await;
-            let with_stalls = begin + longest + (self.total() - before);
+            let stalled = Duration::from_micros(self.total() - before);
+            let with_stalls = begin + longest + stalled;
             if with_stalls <= end {
                 return;
             }
@@ -236,7 +248,7 @@ impl Load {
             opened: opened.collect(),
             stores,
             tally: Mutex::default(),
-            stalls: Stalls::default(),
+            stalls: Stalls::new(),
             ends: AtomicBool::new(false),
         });
         count_panics();
@@ -384,6 +396,10 @@ fn charges_unheard_of(store: &SharedStore) -> u64 {
     let unknown =
         charges.filter(|measure| measure.labels().any(|(_, outcome)| outcome == "unknown"));
     unknown.map(Measure::value).sum()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap()
 }
 
 /// Returns whether leased units are requested at this time.
