@@ -364,6 +364,7 @@ pub const GOALS: &[Goal] = &[
         0.98,
     ),
     log("recorder", "a check, with the recorder for simulations", 0.98),
+    log("traces-off", "a check, with traces that are built in and off", 0.98),
     Goal {
         name: "stream-cpu",
         what: "the page's stream, with 10,000 limits and 100,000 checks/s in Redis' protocol",

@@ -1,5 +1,6 @@
 //! Programs that are built like a release.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,12 +10,22 @@ use sluicegate_testkit::servers::tools_folder;
 
 /// Builds the sluicegate command, and returns its path.
 pub fn build(root: &Path) -> Result<PathBuf> {
-    compile(root, "sluicegate-server", "sluicegate")
+    compile(root, "sluicegate-server", "sluicegate", &[])
+}
+
+/// Builds the sluicegate command with only these features, and returns the path of a copy: the next build replaces the
+/// program.
+pub fn build_with(root: &Path, features: &str) -> Result<PathBuf> {
+    let which = ["--no-default-features", "--features", features];
+    let program = compile(root, "sluicegate-server", "sluicegate", &which)?;
+    let copy = program.with_file_name(format!("sluicegate-{}", features.replace(',', "-")));
+    fs::copy(&program, &copy).with_context(|| format!("can't write {}", copy.display()))?;
+    Ok(copy)
 }
 
 /// Builds another program of this crate, and returns its path.
 pub fn build_own(name: &str) -> Result<PathBuf> {
-    compile(Path::new(env!("CARGO_MANIFEST_DIR")), env!("CARGO_PKG_NAME"), name)
+    compile(Path::new(env!("CARGO_MANIFEST_DIR")), env!("CARGO_PKG_NAME"), name, &[])
 }
 
 /// Returns a rival's program of a version, which cargo builds from `source` the first time, with these environment
@@ -43,13 +54,14 @@ pub fn install(
     Ok(program)
 }
 
-fn compile(folder: &Path, package: &str, program: &str) -> Result<PathBuf> {
+fn compile(folder: &Path, package: &str, program: &str, features: &[&str]) -> Result<PathBuf> {
     eprintln!("    building {program}");
     let mut command = Command::new("cargo");
     command
         .current_dir(folder)
         .args(["build", "--quiet", "--release", "--package", package, "--bin", program])
         .args(["--message-format", "json-render-diagnostics"])
+        .args(features)
         .stderr(Stdio::inherit());
     // Cargo sets these for the build of this program; another workspace must not get them.
     for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {

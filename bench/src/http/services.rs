@@ -1,7 +1,7 @@
 //! Our service, and the empty one.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -20,7 +20,15 @@ pub fn ours(store: &str) -> Result<Served> {
 
 /// Starts `sluicegate serve` like [`ours`], with more settings, which may name files in a folder.
 pub fn ours_with(store: &str, settings: impl FnOnce(&Path) -> String) -> Result<Served> {
-    let program = build(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
+    ours_by(&build(&root())?, store, settings)
+}
+
+/// Starts `sluicegate serve` like [`ours_with`], by another build of the program.
+pub fn ours_by(
+    program: &Path,
+    store: &str,
+    settings: impl FnOnce(&Path) -> String,
+) -> Result<Served> {
     Served::start(|address, folder| {
         let config = folder.join("limits.yaml");
         let limits = "{demo: {policies: [token_bucket 1000000/s burst 1000000], deadline: 5s}}";
@@ -30,6 +38,11 @@ pub fn ours_with(store: &str, settings: impl FnOnce(&Path) -> String) -> Result<
         command.args(["serve", "--listen", &address.to_string(), "--config"]).arg(config);
         Ok(command)
     })
+}
+
+/// Returns the folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Starts a server that reads each request, decides nothing, and always gives this answer.

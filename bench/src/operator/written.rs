@@ -1,4 +1,4 @@
-//! The processor time of a check whose decision is written, compared with one whose decision isn't.
+//! The processor time of a check whose decision is written or may be traced, compared with one whose decision isn't.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use anyhow::{Result, ensure};
 
 use super::call;
 use crate::http::check::{Side, UNIT, many_pairs};
-use crate::http::services::ours_with;
-use crate::measure::{Effort, Measured, Session};
+use crate::http::services::{ours_by, ours_with, root};
+use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::program::{build, build_with};
 
 /// Small differences need many pairs.
 const PAIRS: usize = 61;
@@ -19,6 +20,16 @@ pub fn measure(session: &mut Session) {
     session.goal("decision-log", |effort| log(effort, "1"));
     session.goal("decision-log-1-percent", |effort| log(effort, "0.01"));
     session.goal("recorder", |effort| beside(effort, |_| String::new(), |_| Ok(())));
+    session.goal("traces-off", traces);
+}
+
+/// Compares the service, which sends no traces unless a variable turns them on, to a build that can't send any.
+fn traces(effort: Effort) -> Result<Measured> {
+    let without = build_with(&root(), "envoy,resp")?;
+    let start = |program: &Path| ours_by(program, "memory:", |_| NOTHING.to_owned());
+    let mut without = Side::of_ours(start(&without)?, true)?;
+    let mut with = Side::of_ours(start(&build(&root())?)?, true)?;
+    Ok(ratio(&many_pairs(effort.count(PAIRS), &mut without, &mut with)?))
 }
 
 /// Compares a service with a decision log to one without it. The time of the thread that writes counts.
@@ -48,7 +59,11 @@ fn beside(
     let mut with = Side::of_ours(ours_with("memory:", settings)?, true)?;
     let pairs = many_pairs(effort.count(PAIRS), &mut without, &mut with)?;
     check(&with)?;
+    Ok(ratio(&pairs))
+}
+
+fn ratio(pairs: &Pairs) -> Measured {
     let mut measured = pairs.ratio(UNIT);
     measured.note = format!("Without it {}", measured.note);
-    Ok(measured)
+    measured
 }

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::{FakeClock, fresh_prefix, shared};
 use sluicegate_testkit::wait::until_seldom;
 
 use crate::support::{File, Service, sluicegate};
@@ -125,4 +125,49 @@ fn alone_a_process_shows_itself() {
     assert!(fleet(&service)["processes"][0]["config"].is_string());
     let wrong = sluicegate(&["serve", "--name", ""]);
     assert!(wrong.stderr.contains("must have 1 to 100 bytes"), "{wrong:?}");
+}
+
+/// The ages of the fleet, the ends of overrides and the times of the audit come from the server.
+#[test]
+fn a_process_whose_clock_is_wrong_by_hours_shows_nothing_wrong() {
+    let file = File::new("limits.yaml", &format!("{}{LIMITS}", on_server()));
+    let right = start(&file, "right");
+    let clocks = [-5, 5].map(|hours| {
+        let clock = FakeClock::new().unwrap();
+        clock.set_offset(hours * 3_600).unwrap();
+        clock
+    });
+    let wrong = clocks
+        .each_ref()
+        .map(|clock| Service::start_with_clock(clock, &["--config", file.path(), "--drain", "0s"]));
+    for (service, key) in wrong.iter().chain([&right]).zip(["behind", "ahead", "present"]) {
+        knows(service, 3);
+        let body = json!({"times": 2, "for": "1h"}).to_string();
+        let path = format!("/v1/limits/api/overrides/{key}");
+        let set = service.send("PUT", &path, &[], body.as_bytes());
+        assert_eq!(set.status, 200, "{}", set.body);
+    }
+    for service in wrong.iter().chain([&right]) {
+        let seen = fleet(service);
+        for process in seen["processes"].as_array().unwrap() {
+            for age in ["uptime_ms", "config_age_ms"] {
+                assert!(process[age].as_u64().unwrap() < 600_000, "{age}: {seen}");
+            }
+        }
+        let listed = service.get("/v1/limits/api/overrides").json();
+        let overrides = listed["overrides"].as_array().unwrap();
+        assert_eq!(overrides.len(), 3, "{listed}");
+        for each in overrides {
+            let left = each["ends_in_ms"].as_u64().unwrap();
+            assert!((3_000_000..=3_600_000).contains(&left), "{listed}");
+        }
+        let audit = service.get("/v1/audit").json();
+        let entries = audit["audit"].as_array().unwrap();
+        let times: Vec<&str> = entries.iter().map(|it| it["at"].as_str().unwrap()).collect();
+        // By the clocks of the processes, the last change would be between the others.
+        assert!(
+            times.len() == 3 && times.is_sorted_by(|later, earlier| later > earlier),
+            "{audit}"
+        );
+    }
 }
