@@ -22,7 +22,7 @@ use crate::registry::Registry;
 use crate::timer;
 
 pub use entry::{AuditEntry, OverrideEntry};
-pub(crate) use mirror::{Kept, OfLimit};
+pub(crate) use mirror::{ChangedKeys, Kept, OfLimit};
 pub(crate) use state::OverridesState;
 pub(crate) use terms::Effect;
 pub use terms::{NewOverride, OverrideTo};
@@ -179,9 +179,9 @@ impl Overrides {
         self.refresh().await?;
         let problems = self.registry.override_problems(limit);
         let (mirror, now) = (self.mirror(), self.now());
-        let entry = |(key, kept): (Box<[u8]>, Arc<Kept>)| {
-            let problem = problems.of(Some(&key));
-            OverrideEntry::new(Some(&key), &kept, mirror.store_time(now), problem)
+        let entry = |(key, kept): (&[u8], &Arc<Kept>)| {
+            let problem = problems.of(Some(key));
+            OverrideEntry::new(Some(key), kept, mirror.store_time(now), problem)
         };
         Ok(mirror.keys_after(limit, after).take(count).map(entry).collect())
     }
@@ -267,7 +267,7 @@ impl Overrides {
             Ok(news) => (self.mirror().apply(news, now), Ok(())),
             Err(error) => (self.mirror().expire(now), Err(error)),
         };
-        self.adopt(&changed);
+        self.adopt(changed);
         *state.failure.lock().unwrap_or_else(PoisonError::into_inner) =
             outcome.as_ref().err().map(ToString::to_string);
         *turn = Some((begun, outcome.clone()));
@@ -292,7 +292,7 @@ impl Overrides {
                 let pause = end.as_micros().saturating_sub(now.as_micros());
                 timer::sleep(Duration::from_micros(pause)).await;
                 let changed = self.mirror().expire(self.now());
-                self.adopt(&changed);
+                self.adopt(changed);
             }
         }
     }
@@ -325,12 +325,16 @@ impl Overrides {
         Some(OverrideEntry::new(key, &kept, mirror.store_time(now), problem))
     }
 
-    fn adopt(&self, changed: &ChangedLimits) {
+    fn adopt(&self, changed: ChangedLimits) {
         if !changed.is_empty() {
             // Observers of the limits may ask for overrides, so the mirror is free then.
             let of_limits: Vec<_> = {
                 let mirror = self.mirror();
-                changed.iter().map(|limit| (limit.as_str(), mirror.of_limit(limit))).collect()
+                let of_limit = |(limit, keys): (String, _)| {
+                    let overrides = mirror.of_limit(&limit);
+                    (limit, overrides, keys)
+                };
+                changed.into_iter().map(of_limit).collect()
             };
             self.registry.adopt_overrides(of_limits.into_iter());
         }

@@ -12,6 +12,7 @@ mod given;
 mod hypothetical;
 mod joined;
 mod joint;
+mod number_sets;
 mod opened;
 mod overridden;
 mod overrides;

@@ -3,10 +3,11 @@
 //! It is pure: times are arguments. The ends of overrides are by the clock of the store. The copy knows how far that
 //! clock is from its own.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use rpds::RedBlackTreeMapSync;
 use sluicegate_core::Timestamp;
 use sluicegate_core::for_stores::{Mark, NewSettings, News, Setting, SettingValue};
 
@@ -25,26 +26,59 @@ pub(crate) struct Kept {
     pub(super) ends: Option<Timestamp>,
 }
 
-/// The overrides of one limit.
+/// The overrides of one limit. A copy costs as much for many as for few.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct OfLimit {
     pub(crate) whole: Option<Arc<Kept>>,
-    pub(crate) keys: BTreeMap<Box<[u8]>, Arc<Kept>>,
+    pub(crate) keys: RedBlackTreeMapSync<Box<[u8]>, Arc<Kept>>,
 }
+
+/// The keys of a limit whose overrides changed; `None` is the override of the whole limit.
+pub(crate) type ChangedKeys = BTreeSet<Option<Box<[u8]>>>;
 
 /// The copy.
 #[derive(Debug, Default)]
 pub(super) struct Mirror {
     mark: Mark,
-    kept: BTreeMap<Vec<u8>, Arc<Kept>>,
+    limits: BTreeMap<String, OfLimit>,
     /// The names of overrides that end, in that order.
     ends: BTreeSet<(Timestamp, Vec<u8>)>,
     /// The time of the store's clock, and of the process' own at the same moment.
     clocks: (Timestamp, Timestamp),
 }
 
-/// The names of the limits whose overrides changed.
-pub(super) type ChangedLimits = BTreeSet<String>;
+/// The limits whose overrides changed.
+pub(super) type ChangedLimits = BTreeMap<String, ChangedKeys>;
+
+impl OfLimit {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.whole.is_none() && self.keys.is_empty()
+    }
+
+    fn get(&self, key: Option<&[u8]>) -> Option<&Arc<Kept>> {
+        key.map_or(self.whole.as_ref(), |key| self.keys.get(key))
+    }
+
+    fn insert(&mut self, key: Option<&[u8]>, kept: Arc<Kept>) {
+        match key {
+            Some(key) => self.keys.insert_mut(key.into(), kept),
+            None => self.whole = Some(kept),
+        }
+    }
+
+    fn remove(&mut self, key: Option<&[u8]>) {
+        match key {
+            Some(key) => drop(self.keys.remove_mut(key)),
+            None => self.whole = None,
+        }
+    }
+
+    /// Returns the names of the settings of a limit with this name.
+    fn names(&self, limit: &str) -> impl Iterator<Item = Vec<u8>> {
+        let keys = self.keys.keys().map(|key| name_of(limit, Some(key)));
+        self.whole.iter().map(|_| name_of(limit, None)).chain(keys)
+    }
+}
 
 impl Mirror {
     /// Returns the place in the log until which the copy is complete.
@@ -59,12 +93,14 @@ impl Mirror {
 
     /// Returns the number of overrides of a limit's keys.
     pub(super) fn count(&self, limit: &str) -> usize {
-        self.keys_of(limit, None).count()
+        self.limits.get(limit).map_or(0, |of_limit| of_limit.keys.size())
     }
 
     /// Returns the number of overrides.
     pub(super) fn len(&self) -> usize {
-        self.kept.len()
+        let count =
+            |of_limit: &OfLimit| of_limit.keys.size() + usize::from(of_limit.whole.is_some());
+        self.limits.values().map(count).sum()
     }
 
     /// Takes over what changed in the store. `own` is the time of the process' own clock.
@@ -75,8 +111,8 @@ impl Mirror {
             NewSettings::All(settings) => {
                 let names: BTreeSet<&Vec<u8>> =
                     settings.iter().map(|setting| &setting.name).collect();
-                let gone: Vec<Vec<u8>> =
-                    self.kept.keys().filter(|name| !names.contains(name)).cloned().collect();
+                let known = self.limits.iter().flat_map(|(limit, of_limit)| of_limit.names(limit));
+                let gone: Vec<Vec<u8>> = known.filter(|name| !names.contains(name)).collect();
                 for name in gone {
                     self.set(Setting { name, value: None }, &mut changed);
                 }
@@ -115,60 +151,42 @@ impl Mirror {
 
     /// Returns an override.
     pub(super) fn get(&self, limit: &str, key: Option<&[u8]>) -> Option<Arc<Kept>> {
-        self.kept.get(&name_of(limit, key)).cloned()
+        self.limits.get(limit)?.get(key).cloned()
     }
 
     /// Returns the overrides of a limit.
     pub(super) fn of_limit(&self, limit: &str) -> OfLimit {
-        OfLimit { whole: self.get(limit, None), keys: self.keys_after(limit, None).collect() }
+        self.limits.get(limit).cloned().unwrap_or_default()
     }
 
     /// Returns the overrides of a limit's keys, in the order of the keys, from the one after `after`.
     pub(super) fn keys_after<'m>(
         &'m self,
         limit: &str,
-        after: Option<&[u8]>,
-    ) -> impl Iterator<Item = (Box<[u8]>, Arc<Kept>)> + use<'m> {
-        let start = limit.len() + 1;
-        self.keys_of(limit, after).map(move |(name, kept)| {
-            (name.get(start..).unwrap_or_default().into(), Arc::clone(kept))
+        after: Option<&'m [u8]>,
+    ) -> impl Iterator<Item = (&'m [u8], &'m Arc<Kept>)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let of_limit = self.limits.get(limit).into_iter();
+        of_limit.flat_map(move |of_limit| {
+            let keys = of_limit.keys.range::<[u8], _>((from, Bound::Unbounded));
+            keys.map(|(key, kept)| (&**key, kept))
         })
     }
 
-    /// Returns the overrides of a limit's keys by their names.
-    fn keys_of<'m>(
-        &'m self,
-        limit: &str,
-        after: Option<&[u8]>,
-    ) -> btree_map::Range<'m, Vec<u8>, Arc<Kept>> {
-        let from = match after {
-            Some(after) => Bound::Excluded(name_of(limit, Some(after))),
-            None => Bound::Included(name_of(limit, Some(b""))),
-        };
-        let mut end = limit.as_bytes().to_vec();
-        end.push(1);
-        self.kept.range((from, Bound::Excluded(end)))
-    }
-
     fn set(&mut self, Setting { name, value }: Setting, changed: &mut ChangedLimits) {
-        let Some((limit, _)) = subject_of(&name) else { return };
+        let Some((limit, key)) = subject_of(&name) else { return };
         let new = value.and_then(|value| Kept::read(&value)).map(Arc::new);
-        if self.kept.get(&name) == new.as_ref() {
+        let old = self.get(limit, key);
+        if old == new {
             return;
         }
-        changed.insert(limit.to_owned());
-        let old = match new {
-            Some(new) => {
-                if let Some(ends) = new.ends {
-                    self.ends.insert((ends, name.clone()));
-                }
-                self.kept.insert(name.clone(), Arc::clone(&new)).filter(|old| old.ends != new.ends)
-            }
-            None => self.kept.remove(&name),
-        };
         if let Some(ends) = old.and_then(|old| old.ends) {
-            self.ends.remove(&(ends, name));
+            self.ends.remove(&(ends, name.clone()));
         }
+        if let Some(ends) = new.as_ref().and_then(|new| new.ends) {
+            self.ends.insert((ends, name.clone()));
+        }
+        self.replace(&name, new, changed);
     }
 
     fn end(&mut self, own: Timestamp, changed: &mut ChangedLimits) {
@@ -177,8 +195,21 @@ impl Mirror {
             && *ends <= now
             && let Some((_, name)) = self.ends.pop_first()
         {
-            self.kept.remove(&name);
-            changed.extend(subject_of(&name).map(|(limit, _)| limit.to_owned()));
+            self.replace(&name, None, changed);
+        }
+    }
+
+    /// Sets or removes an override.
+    fn replace(&mut self, name: &[u8], new: Option<Arc<Kept>>, changed: &mut ChangedLimits) {
+        let Some((limit, key)) = subject_of(name) else { return };
+        changed.entry(limit.to_owned()).or_default().insert(key.map(Into::into));
+        let of_limit = self.limits.entry(limit.to_owned()).or_default();
+        match new {
+            Some(new) => of_limit.insert(key, new),
+            None => of_limit.remove(key),
+        }
+        if of_limit.is_empty() {
+            self.limits.remove(limit);
         }
     }
 }
@@ -217,12 +248,12 @@ mod tests {
     }
 
     fn keys(mirror: &Mirror, limit: &str, after: Option<&[u8]>) -> Vec<String> {
-        let text = |(key, _): (Box<[u8]>, _)| String::from_utf8(key.into()).unwrap();
+        let text = |(key, _): (&[u8], _)| String::from_utf8(key.to_vec()).unwrap();
         mirror.keys_after(limit, after).map(text).collect()
     }
 
     fn names(changed: &ChangedLimits) -> Vec<&str> {
-        changed.iter().map(String::as_str).collect()
+        changed.keys().map(String::as_str).collect()
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! The effects of overrides at run time on the keys of a limit.
 
-use std::collections::{BTreeMap, HashMap};
-
-use sluicegate_core::{Limit, Member};
+use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
+use sluicegate_core::Limit;
 
 use crate::config_file::{LimitConfig, OverrideError};
-use crate::overrides::{Effect, Kept, OfLimit};
+use crate::overrides::{Effect, Kept};
 
 /// The effect of an override on a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -16,12 +15,14 @@ pub(super) enum Said {
     Counted(u32),
 }
 
-/// The effects of the overrides of a limit.
+/// The effects of the overrides of a limit. A copy costs as much for many as for few.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AtRunTime {
     /// The effect of the whole limit's override, unless that sets numbers.
     whole: Option<Said>,
-    keys: HashMap<Box<[u8]>, Said>,
+    keys: HashTrieMapSync<Box<[u8]>, Said>,
+    /// Whether a caller gives the numbers of all keys.
+    has_given_numbers: bool,
     problems: OverrideProblems,
 }
 
@@ -31,71 +32,55 @@ pub(crate) struct OverrideProblems {
     /// A reason for all of them.
     all: Option<String>,
     whole: Option<String>,
-    keys: BTreeMap<Box<[u8]>, String>,
-}
-
-/// The numbers of a limit with its overrides.
-pub(super) struct Numbers {
-    /// The whole limit with other numbers, if an override sets them.
-    pub(super) own: Option<Limit>,
-    pub(super) at_run_time: AtRunTime,
+    keys: RedBlackTreeMapSync<Box<[u8]>, String>,
 }
 
 impl AtRunTime {
-    /// Returns the effects. `set_of` returns the number of a set of numbers.
-    pub(super) fn of(
-        base: &LimitConfig,
-        overrides: &OfLimit,
-        mut set_of: impl FnMut(&Limit) -> u32,
-    ) -> Numbers {
+    /// Returns the effect of the whole limit's override without those of keys, and its numbers, if it sets them.
+    pub(super) fn of_whole(base: &LimitConfig, whole: Option<&Kept>) -> (Self, Option<Limit>) {
         let (mut own, mut made) = (None, Self::default());
-        match overrides.whole.as_ref().map(|kept| effect(base, kept)) {
+        match whole.map(|kept| effect(base, kept)) {
             None => {}
             Some(Err(problem)) => made.problems.whole = Some(problem.to_string()),
             Some(Ok(Effect::Counted(limit))) => own = Some(limit),
             Some(Ok(Effect::Allowed)) => made.whole = Some(Said::Allowed),
             Some(Ok(Effect::Blocked)) => made.whole = Some(Said::Blocked),
         }
-        for (key, kept) in &overrides.keys {
-            // The configuration may count other keys than when the override was set.
-            let counted = base.key.given(key);
-            let counted = counted.map_err(|unfit| unfit.to_string()).and_then(|counted| {
-                // Another form may be of other keys too.
-                let message = || {
-                    format!(
-                        "the limit counts this key as `{}` now: set it again",
-                        counted.escape_ascii()
-                    )
+        (made, own)
+    }
+
+    /// Sets or removes the override of a key. `set_of` returns the number of a set of numbers.
+    pub(super) fn set(
+        &mut self,
+        base: &LimitConfig,
+        key: &[u8],
+        kept: Option<&Kept>,
+        set_of: impl FnOnce(&Limit) -> u32,
+    ) {
+        self.keys.remove_mut(key);
+        self.problems.keys.remove_mut(key);
+        let Some(kept) = kept else { return };
+        match unfit(base, key).map_or_else(|| effect(base, kept).map_err(|it| it.to_string()), Err)
+        {
+            Err(problem) => self.problems.keys.insert_mut(key.into(), problem),
+            Ok(effect) => {
+                let said = match effect {
+                    Effect::Counted(limit) => Said::Counted(set_of(&limit)),
+                    Effect::Allowed => Said::Allowed,
+                    Effect::Blocked => Said::Blocked,
                 };
-                if *counted == **key { Ok(counted) } else { Err(message()) }
-            });
-            let effect = effect(base, kept).map_err(|problem| problem.to_string());
-            match counted.and_then(|counted| Ok((counted, effect?))) {
-                Err(problem) => drop(made.problems.keys.insert(key.clone(), problem)),
-                Ok((counted, effect)) => {
-                    let said = match effect {
-                        Effect::Counted(limit) => Said::Counted(set_of(&limit)),
-                        Effect::Allowed => Said::Allowed,
-                        Effect::Blocked => Said::Blocked,
-                    };
-                    made.keys.insert(counted.into_owned().into(), said);
-                }
+                self.keys.insert_mut(key.into(), said);
             }
         }
-        Numbers { own, at_run_time: made }
     }
 
     /// Returns the parts that don't depend on the limit's numbers, for a caller that gives other numbers.
     pub(super) fn without_numbers(&self) -> Self {
-        // A key with numbers of its own is counted, with those of the caller.
-        let without = |said: &Said| match said {
-            Said::Counted(_) => Said::Counted(0),
-            other => *other,
-        };
         Self {
-            whole: self.whole,
-            keys: self.keys.iter().map(|(key, said)| (key.clone(), without(said))).collect(),
+            has_given_numbers: true,
             problems: OverrideProblems::default(),
+            keys: self.keys.clone(),
+            whole: self.whole,
         }
     }
 
@@ -105,7 +90,11 @@ impl AtRunTime {
 
     /// Returns the effect on a key.
     pub(super) fn of_key(&self, key: &[u8]) -> Option<Said> {
-        self.keys.get(key).copied()
+        match self.keys.get(key).copied() {
+            // It is counted, with the numbers of the caller.
+            Some(Said::Counted(_)) if self.has_given_numbers => Some(Said::Counted(0)),
+            said => said,
+        }
     }
 
     /// Returns the effect on all keys without a list entry or an own override.
@@ -141,6 +130,20 @@ impl OverrideProblems {
     }
 }
 
+/// Returns why an override can't be for a key as it was stored. The configuration may count other keys than when the
+/// override was set.
+fn unfit(base: &LimitConfig, key: &[u8]) -> Option<String> {
+    match base.key.given(key) {
+        Err(unfit) => Some(unfit.to_string()),
+        Ok(counted) if *counted == *key => None,
+        // Another form may be of other keys too.
+        Ok(counted) => Some(format!(
+            "the limit counts this key as `{}` now: set it again",
+            counted.escape_ascii()
+        )),
+    }
+}
+
 /// Returns the effect of an override on a limit.
 fn effect(base: &LimitConfig, kept: &Kept) -> Result<Effect, OverrideError> {
     let effect = kept.to.effect_on(&base.limit)?;
@@ -148,10 +151,4 @@ fn effect(base: &LimitConfig, kept: &Kept) -> Result<Effect, OverrideError> {
         Effect::Counted(limit) => Effect::Counted(limit.otherwise_as(&base.limit, 0)),
         other => other,
     })
-}
-
-/// Returns text that equal sets of numbers have.
-pub(super) fn text_of(limit: &Limit) -> String {
-    let policy = |member: &Member| member.policy().to_string();
-    limit.members().iter().map(policy).collect::<Vec<_>>().join("\n")
 }

@@ -58,7 +58,7 @@ impl Hypothetical {
         if replaces_whole {
             of_limit.whole = None;
         }
-        Self { opened: self.opened.overridden(&Arc::new(of_limit), None) }
+        Self { opened: self.opened.overridden(&of_limit, None) }
     }
 
     /// Returns the limit with the numbers of keys without an override.

@@ -1,12 +1,12 @@
 //! A limit opened in its store.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use sluicegate_core::{Limit, OpenOptions, Purpose, SharedStore};
 use sluicegate_http::{KeyMap, KeyView};
 
-use super::at_run_time::{AtRunTime, Numbers, OverrideProblems, Said, text_of};
+use super::at_run_time::{AtRunTime, OverrideProblems, Said};
+use super::number_sets::NumberSets;
 use super::standing::Treatment;
 use crate::ask::Subject;
 use crate::config_file::{LimitConfig, Switch};
@@ -14,21 +14,22 @@ use crate::layers::{FallsBack, RemembersDenials, RetriesUnknown};
 use crate::limiter::Limiter;
 use crate::observe::Observers;
 use crate::on_store_failure::OnStoreFailure;
-use crate::overrides::OfLimit;
+use crate::overrides::{ChangedKeys, OfLimit};
 
 /// One limit of a configuration, opened in its store with each of its sets of numbers. It outlives
 /// its configuration as long as the next one has the same limit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) config: Arc<LimitConfig>,
-    /// One limiter with the limit's own numbers, then one for each different set of numbers of the overrides.
-    limiters: Box<[Limiter]>,
-    lists: KeyMap<Listed>,
+    sets: NumberSets,
+    /// The number of sets when all of them were needed.
+    needed: usize,
+    lists: Arc<KeyMap<Listed>>,
     /// The set of numbers of each override of the configuration, and its index there.
-    overrides: KeyMap<(u32, u32)>,
+    overrides: Arc<KeyMap<(u32, u32)>>,
     at_run_time: AtRunTime,
     /// The overrides at run time, if there are any.
-    of_limit: Option<Arc<OfLimit>>,
+    of_limit: Option<OfLimit>,
 }
 
 /// The list that an entry is on, and its index there.
@@ -60,7 +61,7 @@ pub(super) enum Listing {
 impl Opened {
     /// Returns the store it was opened in.
     pub(super) fn store(&self) -> &SharedStore {
-        self.limiters[0].store()
+        self.sets.own().store()
     }
 
     pub(super) fn new(
@@ -73,56 +74,83 @@ impl Opened {
         })
     }
 
-    /// Returns this limit with overrides at run time. Limiters of `before`, an earlier result, stay open.
-    pub(super) fn overridden(&self, overrides: &Arc<OfLimit>, before: Option<&Self>) -> Self {
-        let opened = before.into_iter().chain([self]);
-        let opened: HashMap<String, &Limiter> = opened
-            .flat_map(|opened| &*opened.limiters)
-            .map(|limiter| (text_of(limiter.limit()), limiter))
-            .collect();
-        let made = Self::with_overrides(Arc::clone(&self.config), overrides, |config, limit| {
-            let first = &self.limiters[0];
-            let known = opened.get(&text_of(limit)).map(|known| Limiter::clone(known));
-            known.unwrap_or_else(|| open(config, limit, first.store(), first.observers()))
-        });
-        Self { of_limit: Some(Arc::clone(overrides)), ..made }
+    /// Returns this limit with overrides at run time. `before` is an earlier result, with the keys whose overrides changed
+    /// since then. Its limiters stay open.
+    pub(super) fn overridden(
+        &self,
+        overrides: &OfLimit,
+        before: Option<(&Self, &ChangedKeys)>,
+    ) -> Self {
+        if let Some((before, changed)) = before
+            && !changed.contains(&None)
+            && !before.has_grown()
+        {
+            return self.with_changes(before, overrides, changed);
+        }
+        let mut made =
+            Self::with_overrides(Arc::clone(&self.config), overrides, |config, limit| {
+                let mut known = before.into_iter().map(|(before, _)| before).chain([self]);
+                let known = known.find_map(|opened| opened.sets.find(limit)).cloned();
+                known.unwrap_or_else(|| self.open_like(config, limit))
+            });
+        made.of_limit = Some(overrides.clone());
+        made
+    }
+
+    /// Returns `before` with other overrides of some keys, in a time that doesn't depend on the number of the others.
+    fn with_changes(&self, before: &Self, overrides: &OfLimit, changed: &ChangedKeys) -> Self {
+        let mut made = before.clone();
+        for key in changed.iter().flatten() {
+            let kept = overrides.keys.get(key).map(|kept| &**kept);
+            made.at_run_time.set(&self.config, key, kept, |limit| {
+                made.sets.index_of(limit, |limit| self.open_like(&before.config, limit))
+            });
+        }
+        made.of_limit = Some(overrides.clone());
+        made
+    }
+
+    /// Returns whether most sets of numbers may be those of earlier overrides.
+    fn has_grown(&self) -> bool {
+        self.sets.limiters().len() > 2 * self.needed + 64
+    }
+
+    fn open_like(&self, config: &LimitConfig, limit: &Limit) -> Limiter {
+        let own = self.sets.own();
+        open(config, limit, own.store(), own.observers())
     }
 
     fn with_overrides(
         mut config: Arc<LimitConfig>,
-        at_run_time: &OfLimit,
+        overrides: &OfLimit,
         open: impl Fn(&LimitConfig, &Limit) -> Limiter,
     ) -> Self {
-        // Keys with the same numbers share one limiter. The first one has the limit's own numbers.
-        let (mut known, mut sets): (HashMap<String, u32>, Vec<Limit>) =
-            (HashMap::new(), Vec::new());
-        let mut set_of = |limit: &Limit| {
-            *known.entry(text_of(limit)).or_insert_with(|| {
-                sets.push(limit.clone());
-                u32::try_from(sets.len()).unwrap_or(0)
-            })
-        };
-        let Numbers { own, at_run_time } = AtRunTime::of(&config, at_run_time, &mut set_of);
+        let base = Arc::clone(&config);
+        let (mut at_run_time, own) = AtRunTime::of_whole(&base, overrides.whole.as_deref());
         if let Some(limit) = own {
             config = Arc::new(config.with_numbers_of(limit));
+        }
+        let mut sets = NumberSets::new(open(&config, &config.limit));
+        let mut set_of = |limit: &Limit| sets.index_of(limit, |limit| open(&config, limit));
+        for (key, kept) in &overrides.keys {
+            at_run_time.set(&base, key, Some(kept), &mut set_of);
         }
         let overrides = (0..).zip(&config.overrides);
         let overrides: Vec<_> = overrides
             .map(|(index, entry)| (entry.key().clone(), (set_of(entry.limit()), index)))
             .collect();
-        let limiters = std::iter::once(&config.limit).chain(&sets);
-        let limiters = limiters.map(|limit| open(&config, limit)).collect();
         let blocked = (0..).zip(&config.block);
         let blocked = blocked.map(|(index, matcher)| (matcher.clone(), Listed::Blocked(index)));
         let allowed = (0..).zip(&config.allow);
         let allowed = allowed.map(|(index, matcher)| (matcher.clone(), Listed::Allowed(index)));
         Self {
             // The first one of equal entries counts.
-            lists: KeyMap::new(&config.key, blocked.chain(allowed)),
-            overrides: KeyMap::new(&config.key, overrides),
+            lists: Arc::new(KeyMap::new(&config.key, blocked.chain(allowed))),
+            overrides: Arc::new(KeyMap::new(&config.key, overrides)),
             at_run_time,
             of_limit: None,
-            limiters,
+            needed: sets.limiters().len(),
+            sets,
             config,
         }
     }
@@ -134,14 +162,14 @@ impl Opened {
     /// Returns the limit with other numbers and its own settings, without the numbers of overrides.
     pub(super) fn with_numbers_of(&self, limit: &Limit) -> Self {
         let limit = limit.otherwise_as(&self.config.limit, 0);
-        let limiter = &self.limiters[0];
+        let own = self.sets.own();
         let config = Arc::new(self.config.with_numbers_of(limit));
-        let made = Self::new(config, limiter.store(), limiter.observers());
+        let made = Self::new(config, own.store(), own.observers());
         Self { at_run_time: self.at_run_time.without_numbers(), ..made }
     }
 
     /// Returns the overrides at run time, if there are any.
-    pub(super) const fn overrides(&self) -> Option<&Arc<OfLimit>> {
+    pub(super) const fn overrides(&self) -> Option<&OfLimit> {
         self.of_limit.as_ref()
     }
 
@@ -156,8 +184,8 @@ impl Opened {
     }
 
     /// Returns one limiter with the limit's own numbers, then one for each different set of numbers of the overrides.
-    pub(super) const fn limiters(&self) -> &[Limiter] {
-        &self.limiters
+    pub(super) fn limiters(&self) -> &[Limiter] {
+        self.sets.limiters()
     }
 
     /// Returns the set of numbers by which a key is counted, regardless of lists.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::opened::Opened;
-use crate::overrides::OfLimit;
+use crate::overrides::{ChangedKeys, OfLimit};
 
 /// The overrides of all limits, and the limits with them.
 #[derive(Debug, Default)]
@@ -12,23 +12,25 @@ pub(super) struct Overridden(HashMap<Box<str>, Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    overrides: Arc<OfLimit>,
-    /// Whether the overrides changed since they were applied.
-    is_new: bool,
+    overrides: OfLimit,
+    /// The keys whose overrides changed since they were applied.
+    changed: ChangedKeys,
     /// The limit without overrides, and with them; `None` if there is no such limit.
     applied: Option<(Arc<Opened>, Arc<Opened>)>,
 }
 
 impl Overridden {
-    /// Sets the overrides of a limit.
-    pub(super) fn set(&mut self, limit: &str, overrides: OfLimit) {
-        if overrides == OfLimit::default() {
+    /// Sets the overrides of a limit. These keys have other ones than before.
+    pub(super) fn set(&mut self, limit: &str, overrides: OfLimit, changed: ChangedKeys) {
+        if overrides.is_empty() {
             self.0.remove(limit);
             return;
         }
-        let applied = self.0.remove(limit).and_then(|known| known.applied);
-        let overrides = Arc::new(overrides);
-        self.0.insert(limit.into(), Entry { overrides, is_new: true, applied });
+        let none =
+            || Entry { overrides: OfLimit::default(), changed: ChangedKeys::new(), applied: None };
+        let entry = self.0.entry(limit.into()).or_insert_with(none);
+        entry.overrides = overrides;
+        entry.changed.extend(changed);
     }
 
     /// Applies the overrides to the limits. If two have the same name, the later one counts.
@@ -39,23 +41,27 @@ impl Overridden {
         let limits: HashMap<&str, &Arc<Opened>> =
             limits.map(|opened| (opened.name(), opened)).collect();
         for (name, entry) in &mut self.0 {
+            let changed = std::mem::take(&mut entry.changed);
             let Some(base) = limits.get(&**name) else {
                 entry.applied = None;
                 continue;
             };
             let is_same = |known: &&(Arc<Opened>, Arc<Opened>)| Arc::ptr_eq(&known.0, base);
-            let before = entry.applied.as_ref().filter(is_same);
-            if before.is_some() && !entry.is_new {
+            let before = entry.applied.as_ref().filter(is_same).map(|(_, opened)| &**opened);
+            if before.is_some() && changed.is_empty() {
                 continue;
             }
-            let overridden = base.overridden(&entry.overrides, before.map(|(_, opened)| &**opened));
-            for (key, problem) in overridden.override_problems().iter() {
+            let overridden = base.overridden(&entry.overrides, before.map(|it| (it, &changed)));
+            let problems = overridden.override_problems();
+            for (key, problem) in problems.iter() {
+                if before.is_some() && !changed.contains(&key.map(Into::into)) {
+                    continue;
+                }
                 let of =
                     key.map_or_else(String::new, |key| format!(" of key `{}`", key.escape_ascii()));
                 tracing::warn!(limit = &**name, "the override{of} isn't in force: {problem}");
             }
             entry.applied = Some((Arc::clone(base), Arc::new(overridden)));
-            entry.is_new = false;
         }
     }
 

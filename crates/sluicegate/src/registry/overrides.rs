@@ -8,7 +8,9 @@ use sluicegate_core::{RequestError, RequestErrorKind};
 use super::Registry;
 use super::at_run_time::OverrideProblems;
 use crate::config_file::LimitConfig;
-use crate::overrides::{OfLimit, OverrideTo, Overrides, OverridesError, OverridesState};
+use crate::overrides::{
+    ChangedKeys, OfLimit, OverrideTo, Overrides, OverridesError, OverridesState,
+};
 
 impl Registry {
     /// Returns the overrides at run time, which operators set.
@@ -54,10 +56,15 @@ impl Registry {
         })
     }
 
-    /// Puts the overrides of some limits in force, in place of those that they had.
-    pub(crate) fn adopt_overrides<'n>(&self, of_limits: impl Iterator<Item = (&'n str, OfLimit)>) {
+    /// Puts the overrides of some limits in force, in place of those that they had. These keys have other ones.
+    pub(crate) fn adopt_overrides(
+        &self,
+        of_limits: impl Iterator<Item = (String, OfLimit, ChangedKeys)>,
+    ) {
         let mut writer = self.shared.write();
-        of_limits.for_each(|(limit, overrides)| writer.overridden.set(limit, overrides));
+        of_limits.for_each(|(limit, overrides, changed)| {
+            writer.overridden.set(&limit, overrides, changed);
+        });
         self.shared.publish(&mut writer);
     }
 

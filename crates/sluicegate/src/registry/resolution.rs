@@ -55,9 +55,10 @@ impl Part {
                 Arc::clone(&entry.opened)
             }
             // Call sites that share a limit have numbers of their own, to which its overrides apply.
-            (Target::Inline(given), Some(Entry { opened, .. })) if opened.overrides().is_some() => {
-                let overrides = opened.overrides().cloned().unwrap_or_default();
-                Arc::new(given.overridden(&overrides, None))
+            (Target::Inline(given), Some(Entry { opened, .. }))
+                if let Some(overrides) = opened.overrides() =>
+            {
+                Arc::new(given.overridden(overrides, None))
             }
             (Target::Inline(given), _) | (Target::Keyed(given), None) => Arc::clone(given),
             (Target::Keyed(given), Some(entry)) => {
