@@ -17,6 +17,7 @@ mod overrides;
 mod pages;
 mod recent;
 mod remote;
+mod screen;
 mod settle;
 mod setup;
 mod simulate;

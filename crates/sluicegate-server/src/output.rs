@@ -86,7 +86,6 @@ impl Failure {
     }
 
     /// Returns the message, for a failure that isn't the end.
-    #[cfg(feature = "envoy")]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -116,9 +115,17 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 
 /// Prints one line to standard output. A closed output is not an error.
 pub(crate) fn say(line: impl Display) {
+    let _ = try_say(line);
+}
+
+/// Prints one line to standard output, for a command that ends when its output is closed.
+///
+/// # Errors
+/// Returns an error if the output is closed, or can't be written.
+pub(crate) fn try_say(line: impl Display) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}");
-    let _ = out.flush();
+    writeln!(out, "{line}")?;
+    out.flush()
 }
 
 /// Prints one line to standard error.

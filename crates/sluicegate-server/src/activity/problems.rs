@@ -230,7 +230,7 @@ fn capacity(observed: &Observed) -> Vec<Problem> {
             "The service closed {} connections in the last minute, because too many were open.",
             observed.closed_connections
         );
-        let remedy = "Raise service.max_connections, or let clients keep fewer idle connections.";
+        let remedy = "Raise service.max_connections or service.max_connections_per_address, or let clients keep fewer idle connections.";
         found.push(problem("connections-full", WARNING, text, remedy));
     }
     let (waiting, most) = observed.waiting;

@@ -11,8 +11,9 @@ Examples:
   sluicegate top --sort rate --count 10 --once
   sluicegate top --once --json | jq .now.problems
 
-In a terminal the table is drawn again each second, until a signal. Otherwise, and with --once, it is printed once.
-With --json the state and the limits are a line of JSON, each second or once. A service may require the admin token.
+In a terminal the table is drawn again each second, until you press q or a signal comes. If the service stops
+answering, the table says so until it answers again. Otherwise, and with --once, it is printed once. With --json the
+state and the limits are a line of JSON, each second or once. A service may require the admin token.
 
 Exit status: 0 printed, 2 invalid arguments, 3 the service failed. After SIGINT or SIGTERM it is 130 or 143.";
 

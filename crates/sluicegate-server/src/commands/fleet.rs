@@ -46,8 +46,12 @@ fn print(fleet: &Fleet) {
             words(entry.config_age_ms),
         ));
         if let Some(refused) = &entry.refused {
-            let (age, why) = (words(refused.age_ms), printable(&refused.message));
+            let mut lines = refused.message.lines();
+            let (age, why) = (words(refused.age_ms), printable(lines.next().unwrap_or_default()));
             say(format_args!("    refused a configuration {age} ago: {why}"));
+            for line in lines {
+                say(format_args!("    {}", printable(line)));
+            }
         }
     }
     match fleet.differing_for_ms {

@@ -1,5 +1,6 @@
 //! `recent`: the newest decisions of a service.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::{lines, remote};
 use crate::cli::RecentArgs;
-use crate::output::{Exit, Failure, say};
+use crate::output::{Exit, Failure, say, try_say};
 use crate::printable_json::printable_json;
 use crate::signals::StopSignals;
 
@@ -43,7 +44,8 @@ struct Row {
     client: Option<String>,
 }
 
-/// Prints the newest decisions, the newest last. Follows the list until a signal, if it is told to.
+/// Prints the newest decisions, the newest last. With `--follow` it prints new ones until a signal, or until its output
+/// is closed.
 ///
 /// # Errors
 /// Returns an error if the service can't be reached, doesn't answer, or answers with an error.
@@ -52,6 +54,7 @@ pub(crate) async fn recent(args: RecentArgs) -> Result<Exit, Failure> {
     const LOOK: Duration = Duration::from_millis(500);
     let token = args.admin_token.read()?;
     let mut since = None;
+    let mut is_any = false;
     let mut show = async || {
         let path = format!("/v1/recent?{}", args.query(since));
         let call = remote::Call::get(&args.server, path, token.as_deref());
@@ -59,20 +62,25 @@ pub(crate) async fn recent(args: RecentArgs) -> Result<Exit, Failure> {
         let page: Page<'_> =
             serde_json::from_slice(&body).map_err(|_| remote::foreign(&args.server))?;
         for row in page.recent.iter().rev() {
-            if args.json {
-                say(printable_json(row.get()));
+            let line = if args.json {
+                printable_json(row.get())
             } else {
-                say(shown(
-                    &serde_json::from_str(row.get()).map_err(|_| remote::foreign(&args.server))?,
-                ));
+                let row = serde_json::from_str(row.get());
+                shown(&row.map_err(|_| remote::foreign(&args.server))?).into()
+            };
+            is_any = true;
+            if try_say(line).is_err() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         let is_more = since.is_some_and(|since| page.next > since) && !page.recent.is_empty();
         since = Some(page.next);
-        Ok::<bool, Failure>(is_more)
+        Ok::<_, Failure>(ControlFlow::Continue(is_more))
     };
-    show().await?;
-    if !args.follow {
+    if show().await?.is_break() || !args.follow {
+        if !is_any && !args.json {
+            say("no recent decision matches");
+        }
         return Ok(Exit::Allowed);
     }
     let mut signals = StopSignals::new()
@@ -81,7 +89,13 @@ pub(crate) async fn recent(args: RecentArgs) -> Result<Exit, Failure> {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => while show().await? {},
+            _ = ticks.tick() => loop {
+                match show().await? {
+                    ControlFlow::Continue(true) => {}
+                    ControlFlow::Continue(false) => break,
+                    ControlFlow::Break(()) => return Ok(Exit::Allowed),
+                }
+            },
             signal = signals.next() => return Ok(Exit::Signal(signal)),
         }
     }

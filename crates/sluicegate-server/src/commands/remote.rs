@@ -175,12 +175,18 @@ impl<'a> Call<'a> {
         let store = RemoteStore::at(service.clone()).deadline(deadline.into());
         let store = token.map_or(store.clone(), |token| store.token(token)).build();
         let body = body.map(|body| body.to_string().into_bytes());
+        // A note on charging is irrelevant to a call that reads.
+        let reads = method == Method::GET;
         store.exchange(method, &path, body, wait.into()).await.map_err(|error| match error.kind() {
             StoreErrorKind::Timeout => Failure::store(format_args!(
-                "the service at {service} did not answer within {} ms, and may have charged: \
-                 give it longer with --deadline",
-                deadline.as_millis_ceil() + wait.as_millis_ceil()
+                "the service at {service} did not answer within {} ms{}: give it longer with --deadline",
+                deadline.as_millis_ceil() + wait.as_millis_ceil(),
+                if reads { "" } else { ", and may have charged" }
             )),
+            _ if reads => {
+                let error = error.to_string().replace("; nothing was charged", "");
+                Failure::store(error.replace(", and may have charged", ""))
+            }
             _ => Failure::store(error),
         })
     }
@@ -301,7 +307,8 @@ fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
     let message = format!(
         "the service at {service} answered {}: {}{token}",
         reply.status.as_u16(),
-        printable(message)
+        // A message may show the place in a text.
+        message.lines().map(printable).collect::<Vec<_>>().join("\n")
     );
     let is_ours = reply.status.is_client_error() && reply.status != StatusCode::REQUEST_TIMEOUT;
     if is_ours { Failure::usage(message) } else { Failure::store(message) }

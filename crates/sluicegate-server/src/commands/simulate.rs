@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::lines;
 use super::remote::{Call, foreign};
 use crate::cli::SimulateArgs;
-use crate::output::{Exit, Failure, say};
+use crate::output::{Exit, Failure, counted, say};
 use crate::simulate::{
     LimitAnswer, Problem, Proposal, Simulation, Terms, play, policies_of, read_log,
 };
@@ -122,7 +122,8 @@ fn print(simulation: &Simulation) {
     let Simulation { covers_ms, from, decisions, left_out, estimated, limits, .. } = simulation;
     let ago = |ms: u64| lines::words(ms.saturating_mul(1_000));
     let from = printable(from);
-    say(format_args!("{decisions} decisions of the {from}, of the last {}", ago(*covers_ms)));
+    let decisions = counted(*decisions, "decision");
+    say(format_args!("{decisions} of the {from}, of the last {}", ago(*covers_ms)));
     if *estimated {
         say("All numbers are estimates, from a sample.");
     }

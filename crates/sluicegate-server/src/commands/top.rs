@@ -1,16 +1,17 @@
 //! `top`: the state of a service, its problems and its busiest limits.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use serde::Deserialize;
 use sluicegate_core::printable;
 use tokio::time::MissedTickBehavior;
 
+use super::screen::{QuitKey, frame, size};
 use super::{lines, remote};
 use crate::cli::TopArgs;
-use crate::output::{Exit, Failure, say};
+use crate::output::{Exit, Failure, say, try_say};
 use crate::printable_json::printable_json;
 use crate::signals::StopSignals;
 
@@ -82,45 +83,83 @@ struct Key {
     count: u64,
 }
 
-/// Prints the state of a service and its busiest limits: once, or each second until a signal.
+/// Prints the state of a service and its busiest limits: once, or each second until `q` or a signal.
+///
+/// A failure ends the command, unless a terminal already shows a table: there it is shown until the service answers.
 ///
 /// # Errors
 /// Returns an error if the service can't be reached, doesn't answer, or answers with an error.
 pub(crate) async fn top(args: TopArgs) -> Result<Exit, Failure> {
     let token = args.service.admin_token.read()?;
-    let is_live = !args.once && std::io::stdout().is_terminal();
-    let show = async || {
-        let server = &args.service.server;
+    let server = &args.service.server;
+    let read = async || {
         let call = remote::Call::get(server, args.path(), token.as_deref());
         let body = call.read(Some(args.service.deadline)).await?;
         let foreign = || remote::foreign(server);
         let text = String::from_utf8(body).map_err(|_| foreign())?;
         let (now, limits) = data(&text, "now").zip(data(&text, "limits")).ok_or_else(foreign)?;
         if args.service.json {
-            say(printable_json(&format!("{{\"now\":{now},\"limits\":{limits}}}")));
-            return Ok(());
+            let line = format!("{{\"now\":{now},\"limits\":{limits}}}");
+            return Ok(View { head: printable_json(&line).into_owned(), rows: Vec::new() });
         }
         let now = serde_json::from_str(now).map_err(|_| foreign())?;
-        let limits = serde_json::from_str(limits).map_err(|_| foreign())?;
-        // The terminal is cleared with the new table at hand, so that it doesn't flicker.
-        let clear = if is_live { "\u{1b}[H\u{1b}[J" } else { "" };
-        say(format_args!("{clear}{}", shown(&now, &limits).trim_end()));
-        Ok::<(), Failure>(())
+        let limits: Limits = serde_json::from_str(limits).map_err(|_| foreign())?;
+        Ok::<View, Failure>(View { head: head(&now, &limits), rows: limits.rows })
     };
-    if args.once || !(is_live || args.service.json) {
-        show().await?;
+    let printed = |view: &View| {
+        let table = if args.service.json { String::new() } else { table(&view.rows, None) };
+        format!("{}{table}", view.head).trim_end().to_owned()
+    };
+    let is_terminal = std::io::stdout().is_terminal();
+    if args.once || !(is_terminal || args.service.json) {
+        say(printed(&read().await?));
         return Ok(Exit::Allowed);
     }
     let mut signals = StopSignals::new()
         .map_err(|error| Failure::usage(format_args!("can't wait for signals: {error}")))?;
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    if args.service.json {
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => if try_say(printed(&read().await?)).is_err() {
+                    return Ok(Exit::Allowed);
+                },
+                signal = signals.next() => return Ok(Exit::Signal(signal)),
+            }
+        }
+    }
+    let mut view = read().await?;
+    let mut quit = QuitKey::new();
     loop {
+        let size = size();
+        draw(&frame(&view.head, &table(&view.rows, Some(size.columns)), size));
         tokio::select! {
-            _ = ticks.tick() => show().await?,
+            _ = ticks.tick() => {}
+            () = quit.pressed() => return Ok(Exit::Allowed),
+            signal = signals.next() => return Ok(Exit::Signal(signal)),
+        }
+        tokio::select! {
+            read = read() => view = read.unwrap_or_else(|failure| View {
+                head: format!("error: {}\n\nThe command tries again each second.\n", failure.message()),
+                rows: Vec::new(),
+            }),
+            () = quit.pressed() => return Ok(Exit::Allowed),
             signal = signals.next() => return Ok(Exit::Signal(signal)),
         }
     }
+}
+
+/// The lines above a table, and its rows.
+struct View {
+    head: String,
+    rows: Vec<Row>,
+}
+
+/// Writes a frame. A closed terminal isn't an error.
+fn draw(frame: &str) {
+    let mut out = std::io::stdout().lock();
+    drop(out.write_all(frame.as_bytes()).and_then(|()| out.flush()));
 }
 
 /// Returns the data of the first event with a name.
@@ -133,7 +172,7 @@ fn data<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Describes a service as lines, with everything escaped that clients choose.
-fn shown(now: &Now, limits: &Limits) -> String {
+fn head(now: &Now, limits: &Limits) -> String {
     let mut text = String::new();
     let rates = &now.rates;
     // Writing to a string doesn't fail.
@@ -165,20 +204,26 @@ fn shown(now: &Now, limits: &Limits) -> String {
         }
     }
     let _ = writeln!(text, "\n{} of {} limits", limits.matching, limits.total);
-    text.push_str(&table(&limits.rows));
     text
 }
 
-fn table(rows: &[Row]) -> String {
+/// Returns a line for each limit. If fewer than 40 columns remain for the top keys, they have a line of their own.
+fn table(rows: &[Row], columns: Option<usize>) -> String {
+    const KEYS: usize = 40;
+    if rows.is_empty() {
+        return String::new();
+    }
     let head = ["allowed/s", "denied/s", "shadow/s", "denied in 15 min", "used by top key"];
     let names: Vec<_> = rows.iter().map(name).collect();
     let lengths = names.iter().map(|name| name.chars().count());
     let width = lengths.max().unwrap_or(0).max("limit".len());
+    let fixed = width + head.iter().map(|column| 2 + column.len()).sum::<usize>();
+    let is_narrow = columns.is_some_and(|columns| columns < fixed + KEYS);
     let mut text = format!("{:width$}", "limit");
     for column in head {
         let _ = write!(text, "  {column}");
     }
-    text.push_str("  top keys\n");
+    text.push_str(if is_narrow { "\n" } else { "  top keys\n" });
     for (row, name) in rows.iter().zip(&names) {
         let used = row.capacity_permille.map_or("-".to_owned(), |used| format!("{} %", used / 10));
         let Rates { allowed, denied, shadow_denied, .. } = row.rates;
@@ -192,8 +237,14 @@ fn table(rows: &[Row]) -> String {
             let keys: Vec<_> = list.iter().map(key).collect();
             format!("{what}: {}", keys.join(", "))
         });
-        let lists: Vec<_> = lists.collect();
-        let _ = writeln!(text, "  {}", lists.join("; "));
+        if is_narrow {
+            text.push('\n');
+            for list in lists {
+                let _ = writeln!(text, "    {list}");
+            }
+        } else {
+            let _ = writeln!(text, "  {}", lists.collect::<Vec<_>>().join("; "));
+        }
     }
     text
 }
@@ -237,7 +288,7 @@ mod tests {
         let rows: Vec<Row> =
             serde_json::from_value(serde_json::json!([row("login", true), row("m", false)]))
                 .unwrap();
-        let text = table(&rows);
+        let text = table(&rows, Some(200));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
             lines[0],
@@ -249,6 +300,12 @@ mod tests {
              denied: \\u{1b}[2J\\u{202e}é 70; used: the bytes ff00 5"
         );
         assert!(lines[2].starts_with("m (off) (overridden)         12 "), "{text}");
+        assert_eq!(table(&rows, None), text);
+        let narrow = table(&rows, Some(80));
+        let lines: Vec<_> = narrow.lines().collect();
+        assert!(lines[0].ends_with("used by top key") && lines[1].ends_with("98 %"), "{narrow}");
+        assert_eq!(lines[2], r"    denied: \u{1b}[2J\u{202e}é 70");
+        assert_eq!((lines[3], lines.len()), ("    used: the bytes ff00 5", 7));
     }
 
     #[test]

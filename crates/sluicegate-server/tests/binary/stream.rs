@@ -1,13 +1,13 @@
 //! Tests the stream of the service's activity, and the list of its reloads.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::{Server, fresh_prefix};
-use sluicegate_testkit::wait::until;
+use sluicegate_testkit::wait::{until, until_seldom};
 
 use crate::event_stream::Stream;
 use crate::support::{File, Service, binary, sluicegate};
@@ -383,4 +383,50 @@ fn the_command_prints_a_table_or_json_with_hostile_keys_escaped() {
     assert_eq!(child.wait().unwrap().code(), Some(143));
     let nobody = sluicegate(&["top", "--server", "http://127.0.0.1:1", "--once"]);
     assert_eq!(nobody.status, 3, "{nobody:?}");
+}
+
+#[test]
+fn a_terminal_shows_failures_until_q() {
+    let (service, _file) = start(LIMITS, &[]);
+    let top =
+        format!("{} top --server http://{}", env!("CARGO_BIN_EXE_sluicegate"), service.address());
+    // `script` runs it in a terminal.
+    let mut child = Command::new("script")
+        .args(["-qefc", &top, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut shown = BufReader::new(child.stdout.take().unwrap());
+    let mut wait_for = |text: &str| {
+        let mut line = Vec::new();
+        while !String::from_utf8_lossy(&line).contains(text) {
+            line.clear();
+            assert!(shown.read_until(b'\n', &mut line).unwrap() > 0, "no {text}");
+        }
+    };
+    wait_for("3 of 3 limits");
+    drop(service);
+    wait_for("The command tries again each second.");
+    child.stdin.as_mut().unwrap().write_all(b"xq").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn lines_end_when_the_output_is_closed() {
+    let (service, _file) = start(LIMITS, &[]);
+    let url = format!("http://{}", service.address());
+    for args in [&["top", "--json"][..], &["recent", "--follow"]] {
+        let mut child =
+            binary().args(args).args(["--server", &url]).stdout(Stdio::piped()).spawn().unwrap();
+        service.call("check", "login", "alice", &json!({}));
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut String::new()).unwrap();
+        drop(lines);
+        until_seldom("the command ends", || {
+            service.call("check", "login", "alice", &json!({}));
+            child.try_wait().unwrap().ok_or("it still runs")
+        });
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
+    }
 }

@@ -438,7 +438,11 @@ impl Guarded {
     fn refusal(&self, micros: u64) -> StoreError {
         self.refused.fetch_add(1, Ordering::Relaxed);
         let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let why = error.map_or_else(String::new, |error| format!(": {error}"));
+        let why = error.map_or_else(String::new, |error| {
+            // The sentence is about the failed call, and this one ends with its own.
+            let error = error.to_string();
+            format!(": {}", error.strip_suffix("; nothing was charged").unwrap_or(&error))
+        });
         let when = match micros.div_ceil(1_000) {
             0 => "one request is probing the store".to_owned(),
             millis => format!("the next attempt is in {millis} ms"),
