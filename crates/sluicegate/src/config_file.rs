@@ -19,6 +19,7 @@ mod origins;
 mod overrides;
 mod problem;
 mod recorder;
+mod redacted;
 mod redis;
 mod resp;
 mod service;
