@@ -228,6 +228,11 @@ limits:
         &self.files
     }
 
+    /// Adds the places of limits that were read from other files, as a [`LimitBlock`] returns them.
+    pub fn add_origins(&mut self, origins: Origins) {
+        Arc::make_mut(&mut self.origins).extend(origins);
+    }
+
     /// Returns the places of the settings, except for limits that code has changed.
     pub(crate) fn origins(&self) -> Arc<Origins> {
         Arc::new(self.origins.of(&self.limits))

@@ -46,8 +46,8 @@ fn print(fleet: &Fleet) {
             words(entry.config_age_ms),
         ));
         if let Some(refused) = &entry.refused {
-            let (age, why) = (words(refused.age_ms), printable(&refused.message));
-            say(format_args!("    refused a configuration {age} ago: {why}"));
+            say(format_args!("    refused a configuration {} ago:", words(refused.age_ms)));
+            refused.message.lines().for_each(|line| say(format_args!("      {}", printable(line))));
         }
     }
     match fleet.differing_for_ms {
