@@ -68,7 +68,8 @@ pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
 pub(crate) fn bans(reply: &Reply) -> Option<Result<Listing<BannedKey>, String>> {
     let list: BanList<'_> = serde_json::from_slice(&reply.body).ok()?;
     let banned = |entry: &BanEntry<'_>| {
-        Ok(BannedKey::new(listed_key(&entry.key)?, span(entry.ends_in_us)?.into()))
+        let (ends_in, age) = (span(entry.ends_in_us)?, span(entry.since_us)?);
+        Ok(BannedKey::new(listed_key(&entry.key)?, ends_in.into(), age.into()))
     };
     Some(entries(&list.bans, banned, list.next.as_deref()))
 }

@@ -49,6 +49,13 @@ impl BanState {
         rest(self.until, now)
     }
 
+    /// Returns for how many µs the ban has lasted at `now`. The subject must be banned.
+    #[must_use]
+    pub const fn age(&self, now: u64) -> u64 {
+        // No denial is counted during a ban.
+        now.saturating_sub(self.newest)
+    }
+
     /// Returns the state after a denial at `now`, and whether the denial begins a ban.
     #[must_use]
     pub fn denied(self, ban: &Ban, now: u64) -> (Self, bool) {

@@ -35,7 +35,7 @@ use crate::record::Record;
 /// let page = Listing::new(vec![holder.clone()], None).with_waiting(3);
 /// assert_eq!((page.entries(), page.next(), page.waiting()), (&[holder][..], None, 3));
 ///
-/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Duration::from_secs(60));
+/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Duration::from_secs(60), Duration::ZERO);
 /// let page = Listing::new(vec![banned.clone()], None);
 /// assert_eq!(page.entries(), [banned]);
 /// ```

@@ -38,10 +38,10 @@ impl HeldRecords {
         }
     }
 
-    /// Returns the banned key, and the rest of its ban in µs.
-    pub(crate) fn banned(&self, ban: &Ban, now: Now) -> Option<(&ListedKey, u64)> {
+    /// Returns the banned key, and the rest and the age of its ban in µs.
+    pub(crate) fn banned(&self, ban: &Ban, now: Now) -> Option<(&ListedKey, u64, u64)> {
         let (state, _) = self.book.ban()?.restamped(ban, now);
-        Some((self.banned.as_deref()?, state.rest(now.micros)?))
+        Some((self.banned.as_deref()?, state.rest(now.micros)?, state.age(now.micros)))
     }
 
     /// Returns the maximum number of bytes that a request adds; `None` if it adds nothing.

@@ -66,18 +66,18 @@ impl MemoryLimit {
                 looked_at += shard.cells().len();
                 let shelves = shard.cells().filter_map(|cell| cell.shelf());
                 let here = shelves.filter_map(|shelf| shelf.banned(ban, now));
-                let here = here.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
-                banned.extend(here.map(|(key, rest)| (key.clone(), rest)));
+                let here = here.filter(|(key, ..)| after.as_ref().is_none_or(|after| *key > after));
+                banned.extend(here.map(|(key, rest, age)| (key.clone(), rest, age)));
                 next = part.end();
             }
             banned.sort_unstable();
             let left = page.count() - listed.len();
             let is_cut = banned.len() > left;
             banned.truncate(left);
-            let last = banned.last().map(|(key, _)| key.clone());
-            let banned = banned.into_iter();
-            listed
-                .extend(banned.map(|(key, rest)| BannedKey::new(key, Duration::from_micros(rest))));
+            let last = banned.last().map(|(key, ..)| key.clone());
+            listed.extend(banned.into_iter().map(|(key, rest, age)| {
+                BannedKey::new(key, Duration::from_micros(rest), Duration::from_micros(age))
+            }));
             after = last.or(after).filter(|_| is_cut);
             range = match next {
                 _ if is_cut => range,

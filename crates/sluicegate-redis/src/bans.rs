@@ -75,9 +75,10 @@ async fn banned_of(
             // A key that has expired in the meantime has no value.
             let Value::Bytes(value) = value? else { continue };
             let state = Record::decode(&value).ban().0.map(|state| state.restamped(ban, now).0);
-            let rest = state.and_then(|state| state.rest(now.micros));
-            let rest = rest.map(Duration::from_micros);
-            banned.extend(rest.map(|rest| BannedKey::new(subject, rest)));
+            let times = state.and_then(|it| Some((it.rest(now.micros)?, it.age(now.micros))));
+            banned.extend(times.map(|(rest, age)| {
+                BannedKey::new(subject, Duration::from_micros(rest), Duration::from_micros(age))
+            }));
         }
     }
     Ok(banned)

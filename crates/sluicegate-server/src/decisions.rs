@@ -15,7 +15,5 @@ pub(crate) use debug_lines::DebugLines;
 pub(crate) use log::{DecisionLog, DecisionLogArg};
 pub(crate) use recent::{Filter, Outcome, Recent};
 pub(crate) use recorder::{RecordedCost, RecordedDecision, Recorder, RecorderArg};
-pub(crate) use row::shares;
-#[cfg(feature = "envoy")]
-pub(crate) use row::shown;
+pub(crate) use row::{shares, shown};
 pub(crate) use top_keys::{FewKeys, TopKey, TopKeys};

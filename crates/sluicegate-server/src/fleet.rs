@@ -11,11 +11,11 @@ mod rate;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sluicegate::Registry;
 use sluicegate::config::Watch;
 use sluicegate::store::{
     Measure, OpenOptions, OpenedLimit as _, Post, SharedLimit, Span, Store as _,
 };
+use sluicegate::{Config, Registry};
 use tokio::time::{Instant, MissedTickBehavior};
 
 pub(crate) use collector::FleetCollector;
@@ -159,7 +159,10 @@ impl Fleet {
             decisions_per_s: self.rate.per_second(now),
             leased_units: leased_units(&self.registry),
             refused: status.last_error.map(|error| Refused {
-                message: error.to_string().chars().take(Refused::MOST).collect(),
+                message: Config::without_passwords(&error.to_string())
+                    .chars()
+                    .take(Refused::MOST)
+                    .collect(),
                 age_ms: age(refused_at),
             }),
         }

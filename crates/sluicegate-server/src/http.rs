@@ -35,7 +35,6 @@ mod quota_metrics;
 mod quota_rates;
 mod readiness;
 mod recent;
-mod redacted;
 mod request_id;
 mod reserve;
 pub(crate) mod router;

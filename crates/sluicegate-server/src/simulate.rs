@@ -6,6 +6,8 @@ mod log;
 mod origin;
 mod rules;
 mod sources;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,8 +30,24 @@ pub(crate) use log::read_log;
 pub(crate) use origin::From;
 pub(crate) use sources::{Simulator, Sources};
 
-/// Maximum time of a simulation.
-pub(crate) const MOST_TIME: Duration = Duration::from_secs(30);
+/// The bounds of a simulation. Decisions beyond them are left out, and counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The moment at which it stops.
+    end: Instant,
+    /// Maximum number of decisions.
+    decisions: u64,
+    /// Maximum number of keys of all limits.
+    keys: usize,
+}
+
+impl Bounds {
+    /// Returns the bounds of a simulation that begins now.
+    pub(crate) fn from_now() -> Self {
+        let end = Instant::now() + Duration::from_secs(30);
+        Self { end, decisions: 5_000_000, keys: 1_000_000 }
+    }
+}
 
 /// The limits that a simulation tries.
 #[derive(Clone, Debug)]
@@ -143,7 +161,8 @@ pub(crate) fn policies_of(specs: &[String]) -> Result<Vec<Policy>, Problem> {
     specs.iter().enumerate().map(policy).collect()
 }
 
-/// Plays gathered decisions through a proposal. Blocks its thread, which is one for blocking work, for up to [`MOST_TIME`] after `begun`.
+/// Plays gathered decisions through a proposal. Blocks its thread, which is one for blocking work, until the
+/// bounds' end: keys that aren't begun by then are left out.
 ///
 /// # Errors
 /// Returns an error if the decisions are a sample without `scale`, or if the machine fails.
@@ -152,7 +171,7 @@ pub(crate) fn play(
     gathered: Gathered,
     registry: Option<&Registry>,
     scale: bool,
-    begun: Instant,
+    bounds: Bounds,
 ) -> Result<Simulation, Problem> {
     if gathered.sample.is_some() && !scale {
         return Err(Problem::Sampled(
@@ -160,7 +179,6 @@ pub(crate) fn play(
                 .to_owned(),
         ));
     }
-    let end = begun + MOST_TIME;
     let Gathered { from, recordings, decisions, mut left_out, sample, first, now, .. } = gathered;
     let failed =
         |error: &dyn fmt::Display| Problem::Failed(format!("the simulation failed: {error}"));
@@ -184,7 +202,7 @@ pub(crate) fn play(
         };
         let recording = recording.finish().map_err(|error| failed(&error))?;
         let is_one = matches!(proposal, Proposal::One(_));
-        let rules = Rules::new(config, registry, is_one, end);
+        let rules = Rules::new(config, registry, is_one, bounds.end);
         let plan = Plan::together(limit).top(0).compared(KeyAnswer::MOST);
         let plan = plan.rules(Arc::new(rules)).window(window[0], window[1]);
         // One thread is enough, and leaves the others to requests.

@@ -19,6 +19,7 @@ mod origins;
 mod overrides;
 mod problem;
 mod recorder;
+mod redacted;
 mod redis;
 mod resp;
 mod service;
@@ -225,6 +226,11 @@ limits:
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// Adds the places of limits that were read from other files, as a [`LimitBlock`] returns them.
+    pub fn add_origins(&mut self, origins: Origins) {
+        Arc::make_mut(&mut self.origins).extend(origins);
     }
 
     /// Returns the places of the settings, except for limits that code has changed.

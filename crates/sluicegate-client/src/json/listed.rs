@@ -83,6 +83,10 @@ pub struct BanEntry<'a> {
     pub ends_in_ms: u64,
     /// Exact time until the ban ends, in microseconds.
     pub ends_in_us: u64,
+    /// Time since the ban began, or since a manual ban renewed it, in milliseconds.
+    pub since_ms: u64,
+    /// Exact time since then, in microseconds.
+    pub since_us: u64,
 }
 
 /// JSON form of a page of keys with a stored state.
@@ -114,9 +118,14 @@ impl<'a> KeyList<'a> {
 
 impl<'a> BanEntry<'a> {
     fn new(banned: &'a BannedKey) -> Self {
-        let ends_in = Span::from(banned.ends_in());
-        let (ends_in_ms, ends_in_us) = (ends_in.as_millis_ceil(), ends_in.as_micros());
-        Self { key: KeyEntry::new(banned.key()), ends_in_ms, ends_in_us }
+        let (ends_in, age) = (Span::from(banned.ends_in()), Span::from(banned.age()));
+        Self {
+            key: KeyEntry::new(banned.key()),
+            ends_in_ms: ends_in.as_millis_ceil(),
+            ends_in_us: ends_in.as_micros(),
+            since_ms: age.as_micros() / 1_000,
+            since_us: age.as_micros(),
+        }
     }
 }
 

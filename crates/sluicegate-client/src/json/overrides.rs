@@ -55,7 +55,9 @@ pub struct OverrideEntry<'a> {
 pub struct OverrideList<'a> {
     /// Name of the limit.
     pub limit: Cow<'a, str>,
-    /// Overrides, in the order of their keys.
+    /// Override of the whole limit; `null` without one.
+    pub whole: Option<OverrideEntry<'a>>,
+    /// Overrides of keys, in the order of the keys.
     pub overrides: Vec<OverrideEntry<'a>>,
     /// Start of the next page; `null` on the last one.
     pub next: Option<Cow<'a, str>>,

@@ -10,7 +10,7 @@ use super::source::{Flaw, Source};
 
 /// All problems in a set of files, at least one, in the order of the files.
 ///
-/// Prints one problem after the other, each like [`Problem`].
+/// Prints one problem after the other, each like [`Problem`]. `{:#}` prints all on one line, for logs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LoadErrors(Vec<Problem>);
 
@@ -26,9 +26,9 @@ impl fmt::Display for LoadErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             if index > 0 {
-                f.write_str("\n")?;
+                f.write_str(if f.alternate() { "; " } else { "\n" })?;
             }
-            write!(f, "{problem}")?;
+            problem.fmt(f)?;
         }
         Ok(())
     }
@@ -39,7 +39,8 @@ impl Error for LoadErrors {}
 /// A problem in a rate limit file, or a warning about it.
 ///
 /// Prints as `FILE:LINE:COLUMN: MESSAGE`, or as `FILE: MESSAGE` if it has no position. Two more
-/// lines have an excerpt, with carets under the value. Control characters print as escapes.
+/// lines have an excerpt, with carets under the value; `{:#}` leaves them out. Control characters
+/// print as escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     file: String,
@@ -80,6 +81,9 @@ impl fmt::Display for Problem {
         match position {
             Some(Position { line, column }) => write!(f, "{file}:{line}:{column}: {message}")?,
             None => write!(f, "{file}: {message}")?,
+        }
+        if f.alternate() {
+            return Ok(());
         }
         for line in excerpt.iter().flat_map(|excerpt| excerpt.lines()) {
             write!(f, "\n  {line}")?;

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use sluicegate::OnStoreFailure;
-use sluicegate::config::{LimitBlock, LimitConfig, Tree as Setting, TreeKey, TreeValue as Value};
+use sluicegate::config::{
+    LimitBlock, LimitConfig, Origins, Tree as Setting, TreeKey, TreeValue as Value,
+};
 use sluicegate_core::{DeniedCharge, LimitName, Member, Policy, Span};
 
 use crate::incumbent::{
@@ -91,7 +93,7 @@ impl<'r> BlockSettings<'r> {
         let policy: Policy = "token_bucket 1/s".parse().ok()?;
         let name: LimitName = "domain".parse().ok()?;
         let read = self.read(block, &settings, &fields_of_domain(), Some(&[policy]), &name);
-        let read = read.filter(|limit| self.fits(block, limit));
+        let read = read.filter(|(limit, _)| self.fits(block, limit));
         let is_all_or_none = match block.settings().get(ALL_OR_NONE) {
             None => Some(false),
             Some(Tree { value: TreeValue::Bool(value), .. }) => Some(*value),
@@ -146,13 +148,13 @@ impl<'r> BlockSettings<'r> {
     }
 
     /// Returns the limit of a rule with a block of its own or of its domain; `None` if it has problems. `policy` is that of
-    /// the rule's `rate_limit`.
+    /// the rule's `rate_limit`. Settings have places if all are in the rule's own file.
     pub(super) fn limit(
         &mut self,
         rule: &Rule,
         name: &LimitName,
         policy: Option<&Policy>,
-    ) -> Option<LimitConfig> {
+    ) -> Option<(LimitConfig, Origins)> {
         let of_domain = self.rules.domain_block(rule.domain());
         let block = rule.block().or(of_domain)?;
         let own = rule.block().map(Block::settings);
@@ -180,8 +182,10 @@ impl<'r> BlockSettings<'r> {
             return None;
         }
         let policies = policy.map(std::slice::from_ref);
-        let limit = self.read(block, &settings, &fields_of_rule(), policies, name)?;
-        self.fits(block, &limit).then_some(limit)
+        let (limit, origins) = self.read(block, &settings, &fields_of_rule(), policies, name)?;
+        let is_one_file = own.is_some() && of_domain.is_none_or(|it| it.file() == block.file());
+        let origins = if is_one_file { origins } else { Origins::default() };
+        self.fits(block, &limit).then_some((limit, origins))
     }
 
     /// Notes a rule of a group. Returns whether it is the first one; `None` if its settings or entries differ from those of
@@ -266,18 +270,18 @@ impl<'r> BlockSettings<'r> {
         fields: &[&str],
         policies: Option<&[Policy]>,
         name: &LimitName,
-    ) -> Option<LimitConfig> {
+    ) -> Option<(LimitConfig, Origins)> {
         let (file, text, path) = (block.file(), block.text(), block.path());
         let read = LimitBlock { file, text, path, settings, fields, policies }.read(name);
-        let (problems, report, limit) = match &read {
-            Ok((limit, warnings)) => (warnings.as_slice(), &mut self.warnings, Some(limit)),
-            Err(errors) => (errors.problems(), &mut self.report, None),
+        let (problems, report) = match &read {
+            Ok((_, _, warnings)) => (warnings.as_slice(), &mut self.warnings),
+            Err(errors) => (errors.problems(), &mut self.report),
         };
         for problem in problems {
             let (line, column) = (problem.line().unwrap_or(1), problem.column().unwrap_or(1));
             block.report(report, Position { line, column }, problem.message());
         }
-        limit.cloned()
+        read.ok().map(|(limit, origins, _)| (limit, origins))
     }
 
     fn wrong<T>(&mut self, block: &Block, field: &str, value: &Tree, must: &str) -> Option<T> {

@@ -98,6 +98,9 @@ impl RateLimits {
         let limits = RuleLimits::new(&rules, &self.shared.settings, &self.shared.registry)?;
         let mut config = self.shared.base.clone();
         config.limits.extend(limits.limits.iter().cloned());
+        for origins in &limits.origins {
+            config.add_origins(origins.clone());
+        }
         // New requests wait here. One that has begun with the former rules fails if its limit is gone.
         let mut loaded = self.shared.loaded.write().unwrap_or_else(PoisonError::into_inner);
         let changes = self.shared.registry.replace(&config).map_err(LoadError::Registry)?;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluicegate::config::LimitConfig;
+use sluicegate::config::{LimitConfig, Origins};
 use sluicegate::error::JoinError;
 use sluicegate::{Gate, Limit, Registry};
 use sluicegate_core::{LimitError, LimitName, Member, Policy};
@@ -18,6 +18,8 @@ use crate::incumbent::{Problem, Rule, Rules, Settings, Unit};
 #[derive(Debug, Default)]
 pub(super) struct RuleLimits {
     pub(super) limits: Vec<Arc<LimitConfig>>,
+    /// The places of the limits that blocks make.
+    pub(super) origins: Vec<Origins>,
     /// By the address of the rule, because two rules can have one path.
     rules: HashMap<usize, RuleLimit>,
     /// The limits of requests that bring their own numbers, by domain.
@@ -101,7 +103,8 @@ impl RuleLimits {
             None => names.of(domain, rule.path())?,
         };
         let limit = blocks.limit(rule, &name, policy.as_ref());
-        let (Some(RuleSettings { charging, group }), Some(limit)) = (settings, limit) else {
+        let (Some(RuleSettings { charging, group }), Some((limit, origins))) = (settings, limit)
+        else {
             return Ok(());
         };
         if of_domain.is_all_or_none && blocks.refuse_charges_of_denied(rule, &limit) {
@@ -115,6 +118,7 @@ impl RuleLimits {
         let line = Some(line(rule, &limit.limit, charging, group.as_deref()));
         if is_first {
             self.limits.push(Arc::new(limit));
+            self.origins.push(origins);
         }
         let gate = registry.gate(name.as_str());
         self.insert(rule, RuleLimit { gate, name, charging, line });

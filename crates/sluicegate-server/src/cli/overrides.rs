@@ -45,7 +45,7 @@ pub(crate) enum OverrideCommand {
     /// Print the override of a key, or of a whole limit
     #[command(after_help = EXIT)]
     Get(OverrideOfArgs),
-    /// List the overrides of a limit's keys
+    /// List the overrides of a limit: that of the whole limit, and those of its keys
     #[command(after_help = EXIT)]
     List(OverrideListArgs),
     /// Set the override of a key, or of a whole limit

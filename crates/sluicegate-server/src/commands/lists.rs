@@ -167,9 +167,10 @@ fn ban_lines(list: &BanList<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for ban in &list.bans {
         lines.push(format!(
-            "banned   {}  for {}",
+            "banned   {}  for {}, since {}",
             key_words(&ban.key),
-            lines::words(ban.ends_in_us)
+            lines::words(ban.ends_in_us),
+            lines::words(ban.since_us)
         ));
     }
     if list.bans.is_empty() && list.next.is_none() {

@@ -121,7 +121,8 @@ async fn list(args: OverrideListArgs) -> Result<Exit, Failure> {
     let count = usize::from(count);
     let mut found =
         overrides.list(&limit, after.as_deref(), count + 1).await.map_err(|it| failed(&it))?;
-    let list = page_of(&limit, &mut found, count, is_durable(&overrides));
+    let whole = overrides.known_of(&limit, None);
+    let list = page_of(&limit, whole.as_ref(), &mut found, count, is_durable(&overrides));
     tell(&to, &list, list_lines)
 }
 
@@ -211,9 +212,9 @@ fn tell<T: Serialize>(
 }
 
 fn list_lines(list: &OverrideList<'_>) -> Vec<String> {
-    let mut lines: Vec<String> = list.overrides.iter().map(line_of).collect();
-    if list.overrides.is_empty() && list.next.is_none() {
-        lines.push("no key has an override".to_owned());
+    let mut lines: Vec<String> = list.whole.iter().chain(&list.overrides).map(line_of).collect();
+    if lines.is_empty() {
+        lines.push("neither the limit nor a key has an override".to_owned());
     }
     lines.extend(more(list.next.as_deref()));
     lines

@@ -7,14 +7,13 @@ use sluicegate::Limit;
 use sluicegate::config::LimitConfig;
 use sluicegate::store::Span;
 use sluicegate_core::printable;
-use tokio::time::Instant;
 
 use super::lines;
 use super::remote::{Call, foreign};
 use crate::cli::SimulateArgs;
 use crate::output::{Exit, Failure, counted, say};
 use crate::simulate::{
-    LimitAnswer, Problem, Proposal, Simulation, Terms, play, policies_of, read_log,
+    Bounds, LimitAnswer, Problem, Proposal, Simulation, Terms, play, policies_of, read_log,
 };
 
 /// Simulates, with the decisions of a service or of a log, and prints the result.
@@ -102,9 +101,9 @@ fn of_log(args: &SimulateArgs) -> Result<Simulation, Failure> {
     let Some(log) = &args.log else { return Err(Failure::usage("--log names no file")) };
     let terms = Terms { since: args.since.into(), scale: args.scale, from: None };
     let wanted: BTreeSet<String> = proposal.names().map(str::to_owned).collect();
-    let begun = Instant::now();
-    let gathered = read_log(log, wanted, terms, None, begun).map_err(failure)?;
-    play(&proposal, gathered, None, args.scale, begun).map_err(failure)
+    let bounds = Bounds::from_now();
+    let gathered = read_log(log, wanted, terms, None, bounds).map_err(failure)?;
+    play(&proposal, gathered, None, args.scale, bounds).map_err(failure)
 }
 
 fn failure(problem: Problem) -> Failure {

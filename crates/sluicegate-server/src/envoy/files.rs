@@ -51,14 +51,14 @@ impl RuleFiles {
     /// Returns whether they are in force.
     pub(super) fn load(&self, limits: &RateLimits) -> bool {
         let loaded = self.folder().read().and_then(|files| {
-            let rules = Rules::load(files, self.options).map_err(|errors| errors.to_string())?;
-            limits.load(rules).map_err(|error| error.to_string())
+            let rules = Rules::load(files, self.options).map_err(|errors| format!("{errors:#}"))?;
+            limits.load(rules).map_err(|error| format!("{error:#}"))
         });
         match &loaded {
             Ok(changes) => {
                 self.loads.succeeded();
                 for warning in limits.warnings() {
-                    tracing::warn!("{warning}");
+                    tracing::warn!("{warning:#}");
                 }
                 tracing::info!("{}: in force; {changes}", self.folder.display());
             }

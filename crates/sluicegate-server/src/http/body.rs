@@ -14,7 +14,7 @@ use sluicegate::store::Span;
 
 use super::error::ApiError;
 
-/// Maximum size of a body, in bytes.
+/// Maximum size of a body, in bytes, unless a call needs more.
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Time limit for a client to send its body.
@@ -25,13 +25,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// Returns an error if the body is too large, too slow, or not a JSON object of this form.
 pub(super) async fn read<T: DeserializeOwned>(body: Body, example: &str) -> Result<T, ApiError> {
-    let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, MOST_BYTES)).await {
+    read_up_to(MOST_BYTES, body, example).await
+}
+
+/// Reads a body of at most `most` bytes to its end.
+///
+/// # Errors
+/// See [`read`].
+pub(super) async fn read_up_to<T: DeserializeOwned>(
+    most: usize,
+    body: Body,
+    example: &str,
+) -> Result<T, ApiError> {
+    let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(error)) if is_too_large(&error) => {
             return Err(ApiError::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "too_large",
-                format!("the body is larger than {MOST_BYTES} bytes"),
+                format!("the body is larger than {most} bytes, the maximum of this call"),
             ));
         }
         Ok(Err(_)) => return Err(ApiError::malformed("the body broke off")),

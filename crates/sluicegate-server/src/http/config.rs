@@ -6,12 +6,12 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use sluicegate::Config;
 use sluicegate::config::Reload;
 
 use super::error::{ApiError, json};
 use super::guard;
 use super::observing::millis;
-use super::redacted::redacted;
 use super::service::Service;
 use crate::access::Call;
 use crate::fleet::config_digest;
@@ -69,7 +69,7 @@ pub(super) async fn config(
     }
     let status = ConfigStatus {
         file: watch.map(|watch| watch.path().display().to_string()),
-        text: text.map(|text| redacted(&String::from_utf8_lossy(&text))),
+        text: text.map(|text| Config::without_passwords(&String::from_utf8_lossy(&text))),
         generation: service.registry.generation(),
         digest: config_digest(&service.registry),
         stale: service.is_stale(),
@@ -82,7 +82,7 @@ pub(super) async fn config(
 fn entry(reload: &Reload) -> ReloadEntry {
     let (outcome, message, changes) = match &reload.outcome {
         Ok(changes) => ("applied", None, changes.details.clone()),
-        Err(error) => ("refused", Some(redacted(&error.to_string())), Vec::new()),
+        Err(error) => ("refused", Some(Config::without_passwords(&error.to_string())), Vec::new()),
     };
     ReloadEntry { age_ms: millis(reload.age()), outcome, message, changes }
 }

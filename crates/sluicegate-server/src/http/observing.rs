@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate::OnStoreFailure;
 use sluicegate::store::{Store as _, StoreStats};
 use sluicegate::testing::{Clock as _, SystemClock};
+use sluicegate::{Config, OnStoreFailure};
+use sluicegate_core::printable;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::redacted::redacted;
 use super::service::Service;
 use crate::activity::{
     CertificateEnd, Counts, DenyingLimit, Gauges, MainKey, Observed, Problem, StoreFailure,
     problems,
 };
+use crate::decisions::shown;
 use crate::fleet::{Entry, differing_for_ms};
 
 /// Observes the service once a second. Never completes.
@@ -91,7 +92,7 @@ fn observed(
     let reloads = service.watch.as_ref().map(|watch| (watch.last_error(), watch.reloads()));
     let refused = reloads.and_then(|(error, reloads)| {
         let age = reloads.first().map_or(0, |reload| millis(reload.age()));
-        Some((redacted(&error?.to_string()), age))
+        Some((Config::without_passwords(&error?.to_string()), age))
     });
     let now = i64::try_from(SystemClock::new().now().as_micros() / 1_000_000).unwrap_or(i64::MAX);
     let certificates = service.listeners.iter().filter_map(|listener| {
@@ -100,8 +101,7 @@ fn observed(
     });
     let deadline = store_us.and_then(|quantiles| {
         let limits = service.registry.limits();
-        let shortest =
-            limits.iter().map(|it| it.deadline.unwrap_or(sluicegate::Config::DEADLINE)).min()?;
+        let shortest = limits.iter().map(|it| it.deadline.unwrap_or(Config::DEADLINE)).min()?;
         Some((quantiles.p99, u64::try_from(shortest.as_micros()).unwrap_or(u64::MAX)))
     });
     let mut configurations: BTreeMap<Option<&str>, Vec<String>> = BTreeMap::new();
@@ -168,20 +168,10 @@ fn denying_limits(service: &Service) -> Vec<DenyingLimit> {
         let main_key = few.by_denials.into_iter().next().and_then(|top| {
             let sure = top.count.saturating_sub(top.at_most_over);
             let key = top.key.or(top.key_bytes)?;
-            Some(MainKey { key: safe(&key), denials: sure, of: few.denials })
+            Some(MainKey { key: printable(&shown(key.as_bytes())), denials: sure, of: few.denials })
         });
         let of = |counts: Counts| (counts.allowed + counts.denied, counts.denied);
         DenyingLimit { limit, now: of(now), before: of(before), main_key }
     });
     denying.collect()
-}
-
-/// Returns the beginning of a key without characters that could change the text around it.
-fn safe(key: &str) -> String {
-    const MOST: usize = 64;
-    let mut text: String = sluicegate_core::printable(key).to_string().chars().take(MOST).collect();
-    if text.len() < key.len() {
-        text.push('…');
-    }
-    text
 }

@@ -31,9 +31,11 @@ pub(crate) fn entry<'a>(
     }
 }
 
-/// Describes a page of overrides. `found` has one more than the page, if there are more.
+/// Describes a page of overrides. `found` has one more than the page, if there are more, and `whole` is the override of
+/// the whole limit.
 pub(crate) fn page_of<'a>(
     limit: &'a str,
+    whole: Option<&'a OverrideEntry>,
     found: &'a mut Vec<OverrideEntry>,
     count: usize,
     durable: bool,
@@ -43,6 +45,7 @@ pub(crate) fn page_of<'a>(
     let last = found.last().filter(|_| has_more).and_then(|last| last.key.as_deref());
     json::OverrideList {
         limit: limit.into(),
+        whole: whole.map(|whole| entry(limit, whole, durable)),
         overrides: found.iter().map(|found| entry(limit, found, durable)).collect(),
         next: last.map(|key| percent_encoded(key).into()),
     }

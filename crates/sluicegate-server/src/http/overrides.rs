@@ -104,7 +104,9 @@ pub(super) async fn list(
     if found.is_empty() && service.registry.limit(&limit).is_none() {
         return Err(unknown(&limit));
     }
-    Ok(json(StatusCode::OK, &page_of(&limit, &mut found, count, is_durable(&overrides))))
+    let whole = overrides.known_of(&limit, None);
+    let page = page_of(&limit, whole.as_ref(), &mut found, count, is_durable(&overrides));
+    Ok(json(StatusCode::OK, &page))
 }
 
 /// `GET /v1/audit`: 200 with a page of the changes of overrides, the newest first. A client gets those of limits that it

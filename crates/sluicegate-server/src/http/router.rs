@@ -209,8 +209,8 @@ mod tests {
     use crate::http::waiting::Waiting;
     use crate::serving::Stages;
 
-    /// Returns the router of a service with these limits and clients.
-    fn router_of(registry: RegistryBuilder, config: &Config) -> Router {
+    /// Returns a service with these limits and clients.
+    fn service_of(registry: RegistryBuilder, config: &Config) -> Arc<Service> {
         let registry = registry.config(config);
         let turns = Turns::new(config.service.max_requests);
         let (_, stages) = Stages::new();
@@ -221,7 +221,11 @@ mod tests {
         let none = |_: &Registry| Vec::new();
         let service =
             Service::new(None, registry, secrets, bounds, readiness, stages, none, |_| None);
-        all(Arc::new(service))
+        Arc::new(service)
+    }
+
+    fn router_of(registry: RegistryBuilder, config: &Config) -> Router {
+        all(service_of(registry, config))
     }
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
@@ -280,6 +284,24 @@ mod tests {
             open,
             ["/", "/healthz", "/metrics", "/page/{file}", "/readyz", "/v1/openapi.json"]
         );
+    }
+
+    #[tokio::test]
+    async fn there_is_one_simulation_at_a_time() {
+        let config = Config::parse("limits: {a: {policies: [gcra 1/h]}}", "limits.yaml").unwrap();
+        let service = service_of(Registry::builder(MemoryStore::new()), &config);
+        let router = all(Arc::clone(&service));
+        let body = r#"{"limit": "a", "policies": ["gcra 2/h"]}"#;
+        let code = async || {
+            let (status, answer) = call(&router, "POST", "/v1/simulate", body).await;
+            let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            (status, answer["error"]["code"].clone())
+        };
+        let turn = service.simulator.turn().unwrap();
+        assert_eq!(code().await, (StatusCode::SERVICE_UNAVAILABLE, "busy".into()));
+        drop(turn);
+        // There is no recorder.
+        assert_eq!(code().await, (StatusCode::BAD_REQUEST, "unsupported".into()));
     }
 
     #[tokio::test]

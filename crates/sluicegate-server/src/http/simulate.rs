@@ -8,7 +8,6 @@ use axum::response::Response;
 use serde::Deserialize;
 use sluicegate::Config;
 use sluicegate::store::Span;
-use tokio::time::Instant;
 
 use super::body::{self, some, span_of};
 use super::error::{ApiError, json};
@@ -16,7 +15,10 @@ use super::gates::unknown;
 use super::guard;
 use super::service::Service;
 use crate::access::{Call, Caller};
-use crate::simulate::{From as Source, Problem, Proposal, Terms, play};
+use crate::simulate::{Bounds, From as Source, Problem, Proposal, Terms, play};
+
+/// Maximum size of a body, in bytes. It has room for a file with 10,000 limits.
+const MOST_BYTES: usize = 4 << 20;
 
 const EXAMPLE: &str = r#"{"limit":"demo","policies":["token_bucket 5/s burst 10"],"since":"1h"}"#;
 
@@ -46,7 +48,7 @@ pub(super) async fn simulate(
 ) -> Result<Response, ApiError> {
     let (head, body) = request.into_parts();
     let caller = guard::admit(&service.access, &head, Call::Inspect)?;
-    let fields: Fields = body::read(body, EXAMPLE).await?;
+    let fields: Fields = body::read_up_to(MOST_BYTES, body, EXAMPLE).await?;
     let since = match &fields.since {
         Some(since) => span_of("since", since)?,
         None => Span::HOUR,
@@ -57,11 +59,11 @@ pub(super) async fn simulate(
     // The task ends the turn, even if the client has gone.
     let simulating = tokio::task::spawn_blocking(move || {
         let _turn = in_background.simulator.turn()?;
-        let (sources, begun) = (in_background.simulator.sources(), Instant::now());
+        let (sources, bounds) = (in_background.simulator.sources(), Bounds::from_now());
         let wanted = proposal.names().map(str::to_owned).collect();
-        let gathered = sources.gather(&wanted, terms, begun);
+        let gathered = sources.gather(&wanted, terms, bounds);
         let registry = Some(&in_background.registry);
-        Some(gathered.and_then(|it| play(&proposal, it, registry, terms.scale, begun)))
+        Some(gathered.and_then(|it| play(&proposal, it, registry, terms.scale, bounds)))
     });
     let simulated = simulating.await.map_err(|_| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "failed", "the simulation failed")

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use sluicegate_replay::{PastDecision, Recording};
 
+use super::Bounds;
 use super::origin::From;
 
 /// The decisions of a simulation, by limit.
@@ -27,20 +28,16 @@ pub(crate) struct Gathered {
     keys: HashSet<u64>,
     hasher: RandomState,
     is_scaled: bool,
+    bounds: Bounds,
 }
 
 impl Gathered {
-    /// Maximum number of decisions of a simulation.
-    pub(super) const MOST: u64 = 5_000_000;
-    /// Maximum number of keys of a simulation.
-    const MOST_KEYS: usize = 1_000_000;
-
     pub(super) fn new(
         from: From,
         wanted: BTreeSet<String>,
         is_scaled: bool,
-        first: u64,
-        now: u64,
+        (first, now): (u64, u64),
+        bounds: Bounds,
     ) -> Self {
         Self {
             from,
@@ -54,6 +51,7 @@ impl Gathered {
             keys: HashSet::new(),
             hasher: RandomState::new(),
             is_scaled,
+            bounds,
         }
     }
 
@@ -68,8 +66,8 @@ impl Gathered {
             self.sample = Some(smallest);
         }
         let key = self.hasher.hash_one((limit, decision.key));
-        let is_full = self.keys.len() >= Self::MOST_KEYS && !self.keys.contains(&key);
-        if self.decisions >= Self::MOST || is_full {
+        let is_full = self.keys.len() >= self.bounds.keys && !self.keys.contains(&key);
+        if self.decisions >= self.bounds.decisions || is_full {
             self.left_out += 1;
             return;
         }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::gathered::Gathered;
 use super::origin::{From, micros};
-use super::{MOST_TIME, Problem, Terms};
+use super::{Bounds, Problem, Terms};
 
 /// Maximum number of bytes that are read of a log: its last ones.
 const MOST_BYTES: u64 = 256 << 20;
@@ -27,7 +27,7 @@ pub(crate) fn read_log(
     wanted: BTreeSet<String>,
     terms: Terms,
     now: Option<u64>,
-    begun: Instant,
+    bounds: Bounds,
 ) -> Result<Gathered, Problem> {
     let unreadable = |error: std::io::Error| {
         Problem::Wrong(format!("the decision log {} can't be read: {error}", path.display()))
@@ -47,7 +47,7 @@ pub(crate) fn read_log(
     let since = end.saturating_sub(micros(terms.since));
     let mut reader = BufReader::with_capacity(1 << 20, file.take(size - start));
     let (mut lines, mut line) = (LoggedDecisions::new(), Vec::new());
-    let mut gathered = Gathered::new(From::Log, wanted, terms.scale, since, end);
+    let mut gathered = Gathered::new(From::Log, wanted, terms.scale, (since, end), bounds);
     let mut first = None;
     let mut is_part = start > 0;
     loop {
@@ -68,7 +68,7 @@ pub(crate) fn read_log(
         if time < since || time > end {
             continue;
         }
-        if begun.elapsed() >= MOST_TIME {
+        if Instant::now() >= bounds.end {
             gathered.left_out += 1;
             continue;
         }

@@ -8,12 +8,11 @@ use sluicegate::testing::{Clock as _, SystemClock};
 use sluicegate_core::Timestamp;
 use sluicegate_replay::PastDecision;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::Instant;
 
 use super::gathered::Gathered;
 use super::log::read_log;
 use super::origin::{From, micros};
-use super::{Problem, Terms};
+use super::{Bounds, Problem, Terms};
 use crate::decisions::{RecordedCost, RecordedDecision, Recorder};
 
 /// The recorded decisions of a service.
@@ -66,13 +65,14 @@ impl Sources {
         &self,
         wanted: &BTreeSet<String>,
         terms: Terms,
-        begun: Instant,
+        bounds: Bounds,
     ) -> Result<Gathered, Problem> {
         let now = SystemClock::new().now().as_micros();
-        let of_recorder = || self.recorder.as_ref().map(|it| recorded(it, wanted, terms, now));
+        let of_recorder =
+            || self.recorder.as_ref().map(|it| recorded(it, wanted, terms, now, bounds));
         let of_log = || {
             let path = self.log.as_ref()?;
-            Some(read_log(path, wanted.clone(), terms, Some(now), begun))
+            Some(read_log(path, wanted.clone(), terms, Some(now), bounds))
         };
         match terms.from {
             Some(From::Recorder) => of_recorder().ok_or(Problem::Unrecorded(
@@ -100,12 +100,18 @@ impl Sources {
     }
 }
 
-fn recorded(recorder: &Recorder, wanted: &BTreeSet<String>, terms: Terms, now: u64) -> Gathered {
+fn recorded(
+    recorder: &Recorder,
+    wanted: &BTreeSet<String>,
+    terms: Terms,
+    now: u64,
+    bounds: Bounds,
+) -> Gathered {
     const WHOLE: u32 = 1_000_000;
     let copy = recorder.copy();
     let known = copy.complete_after.unwrap_or(0).max(recorder.started());
     let first = known.max(now.saturating_sub(micros(terms.since)));
-    let mut gathered = Gathered::new(From::Recorder, wanted.clone(), false, first, now);
+    let mut gathered = Gathered::new(From::Recorder, wanted.clone(), false, (first, now), bounds);
     gathered.left_out = copy.left_out;
     for decision in copy.since(first) {
         let RecordedDecision { time, limit, key, cost, flags } = decision;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sluicegate_testkit::wait::until;
 
 use crate::envoy::{get, start};
@@ -81,7 +81,13 @@ fn the_service_decides_by_blocks_and_admin_calls_see_their_limits() {
     assert_eq!(get(service.address_of("debug"), "/rlconfig").body, LINES);
     let admin = service.address_of("admin");
     let limits = get(admin, "/v1/limits").json();
-    assert_eq!(limits["limits"][0]["name"], "shop/user");
+    let limit = &limits["limits"][0];
+    assert_eq!(limit["name"], "shop/user");
+    let file = temp.path().join("shop.yaml");
+    let place = |of: &Value| json!([of["file"], of["line"], of["column"]]);
+    assert_eq!(place(limit), json!([file, 3, 31]), "the block");
+    let explained = post(admin, "/v1/explain", r#"{"limit": "shop/user", "key": "alice"}"#).json();
+    assert_eq!(place(&explained["because"][0]), json!([file, 3, 43]), "{explained}");
     let ban = json!({"limit": "shop/user", "key": "bob", "for": "1h"}).to_string();
     assert_eq!(post(admin, "/v1/ban", &ban).status, 200);
     assert_eq!(ask(&service, "bob"), (429, 0));

@@ -68,7 +68,7 @@ fn processes_know_each_other_until_they_stop() {
 fn it_shows_who_has_another_configuration_and_why() {
     let head = on_server();
     let files = [0, 1].map(|_| File::new("limits.yaml", &format!("{head}{LIMITS}")));
-    let services = [start(&files[0], "a"), start(&files[1], "b")];
+    let mut services = [start(&files[0], "a"), start(&files[1], "b")];
     knows(&services[0], 2);
     files[0].replace(&format!("{head}{}", LIMITS.replace("10/d", "9/d")));
     files[1].replace(&format!("{head}{}", LIMITS.replace("10/d", "ten/d")));
@@ -88,11 +88,24 @@ fn it_shows_who_has_another_configuration_and_why() {
     }
     let listed = sluicegate(&["fleet", "--server", &format!("http://{}", services[0].address())]);
     assert_eq!(listed.status, 1, "{listed:?}");
-    assert!(listed.stdout.contains("refused a configuration"), "{listed:?}");
+    let lines: Vec<&str> = listed.stdout.lines().collect();
+    let refused = lines.iter().position(|line| line.contains("refused a configuration")).unwrap();
+    let [problem, spec, carets, consequence] = lines[refused + 1..refused + 5] else {
+        panic!("{listed:?}");
+    };
+    assert!(problem.contains("limits.yaml:4:"), "{listed:?}");
+    assert_eq!(spec.trim(), "fixed_window ten/d");
+    assert_eq!(spec.find("ten"), carets.find('^'), "{listed:?}");
+    assert_eq!(consequence.trim(), "the old configuration stays in force");
     assert!(
         listed.stdout.contains("two configurations have decided at the same time"),
         "{listed:?}"
     );
+    services[1].signal(Signal::TERM);
+    let (_, log) = services[1].wait();
+    let event = log.lines().find(|line| line.contains("limits.yaml:4:")).unwrap();
+    assert!(event.ends_with("; the old configuration stays in force"), "{event}");
+    assert!(!event.contains(r"\n") && !event.contains('^'), "{event}");
 }
 
 /// A file that says the same in other words is another file: a process that starts later has it too.

@@ -319,8 +319,14 @@ fn the_command_line_lists_bans_by_a_store_and_by_a_service() {
         );
         ban(&service, "mallory", "1h");
         let banned = run(&[]).stdout;
-        assert!(banned.contains("banned   mallory  for "), "{banned}");
-        assert_eq!(run(&["--json"]).json()["bans"][0]["key"], "mallory");
+        assert!(
+            banned.contains("banned   mallory  for ") && banned.contains(", since "),
+            "{banned}"
+        );
+        let entry = run(&["--json"]).json()["bans"][0].clone();
+        assert_eq!(entry["key"], "mallory");
+        let sum = entry["since_us"].as_u64().unwrap() + entry["ends_in_us"].as_u64().unwrap();
+        assert_eq!(sum, 3_600_000_000, "{entry}");
         assert_eq!(run(&["--after", "x"]).status, 2);
         let unban = json!({"limit": "login", "key": "mallory"}).to_string();
         assert_eq!(service.post("/v1/unban", unban).status, 200);

@@ -205,11 +205,16 @@ fn the_command_line_sets_and_ends_overrides_at_a_store_and_at_a_service() {
             whole.stdout.contains("the whole limit  fixed_window 3/d  without an end"),
             "{whole:?}"
         );
-        let cleared = run(&["clear", "--limit", "api"]);
-        assert_eq!((cleared.status, cleared.stdout.as_str()), (0, "cleared\n"), "{cleared:?}");
+        let list = || run(&["list", "--limit", "api"]).stdout;
+        let both = list();
+        assert!(both.starts_with(&whole.stdout) && both.contains("api  acme"), "{both}");
         assert_eq!(run(&[&["clear"], &of[..]].concat()).status, 0);
         assert_eq!(run(&[&["clear"], &of[..]].concat()).status, 1);
-        let audit = run(&["audit", "--count", "2"]);
+        assert_eq!(list(), whole.stdout, "only the whole limit has one");
+        let cleared = run(&["clear", "--limit", "api"]);
+        assert_eq!((cleared.status, cleared.stdout.as_str()), (0, "cleared\n"), "{cleared:?}");
+        assert_eq!(list(), "neither the limit nor a key has an override\n");
+        let audit = run(&["audit", "--count", "3"]);
         assert!(audit.stdout.contains("times 10 -> no override"), "{audit:?}");
         assert!(audit.stdout.contains("more     --after "), "{audit:?}");
         let wrong = run(&["set", "--limit", "apis", "--allow"]);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sluicegate_testkit::wait::until;
 
-use crate::support::{File, Reply, Service, sluicegate};
+use crate::support::{File, Service, sluicegate};
 
 const LIMITS: &str = r#"limits:
   login:
@@ -27,22 +27,6 @@ fn ask(service: &Service, body: &Value) -> Value {
     let reply = service.post("/v1/simulate", body.to_string());
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()
-}
-
-/// Asks until a simulation is refused because another one runs, and returns that answer.
-pub(crate) fn busy(service: &Service, body: &str) -> Reply {
-    std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..8)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut replies = (0..500).map(|_| service.post("/v1/simulate", body));
-                    replies.find(|reply| reply.status == 503)
-                })
-            })
-            .collect();
-        let mut found = asking.into_iter().filter_map(|asking| asking.join().unwrap());
-        found.next().unwrap()
-    })
 }
 
 fn remaining(service: &Service, key: &str) -> Value {
@@ -151,12 +135,19 @@ fn mistakes_are_shown_where_they_are() {
 }
 
 #[test]
-fn there_is_one_simulation_at_a_time() {
+fn a_file_with_very_many_limits_fits_and_a_larger_one_is_refused() {
     let service = Service::start(&[]);
-    let reply = busy(&service, r#"{"limit":"demo","policies":["gcra 1/s"]}"#);
-    assert_eq!(reply.error_code(), "busy");
-    let after = ask(&service, &json!({"limit": "demo", "policies": ["gcra 1/s"]}));
-    assert_eq!(after["decisions"], 0);
+    let limit = |number: u32| {
+        format!(
+            "  tenant-{number}: {{policies: [\"token_bucket 1000/min burst 50000\"], key: user}}\n"
+        )
+    };
+    let file = |count: u32| format!("limits:\n{}", (0..count).map(limit).collect::<String>());
+    let found = ask(&service, &json!({"config": file(10_000)}));
+    assert_eq!(found["limits"].as_array().unwrap().len(), 10_000);
+    let refused = service.post("/v1/simulate", json!({"config": file(60_000)}).to_string());
+    assert_eq!((refused.status, refused.error_code().as_str()), (413, "too_large"));
+    assert!(refused.body.contains("larger than 4194304 bytes"), "{}", refused.body);
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(super) fn config(
     };
     let config = checker.config(&root);
     if let Some(config) = &config {
-        origins.finish(reporter.files(), &config.limits);
+        origins.finish(reporter.files(), config.limits.iter().map(|it| &**it));
     }
     let origins = Arc::new(origins);
     let warnings = warnings.into_problems();

@@ -90,8 +90,17 @@ impl Origins {
         self.limits.insert(name.into(), Arc::new(limit));
     }
 
+    /// Adds the limits of other files.
+    pub(super) fn extend(&mut self, others: Self) {
+        self.limits.extend(others.limits);
+    }
+
     /// Adds what is known when everything is read: the names of the files, and the limits.
-    pub(super) fn finish(&mut self, files: &[FileName], limits: &[Arc<LimitConfig>]) {
+    pub(super) fn finish<'l>(
+        &mut self,
+        files: &[FileName],
+        limits: impl Iterator<Item = &'l LimitConfig>,
+    ) {
         self.files = files.into();
         for limit in limits {
             let known = self.limits.get_mut(limit.limit.name().as_str()).and_then(Arc::get_mut);

@@ -9,7 +9,7 @@ use super::FileName;
 
 /// All problems in a config file, at least one, in the order of the file.
 ///
-/// Prints one problem after the other, each like [`ConfigProblem`].
+/// Prints one problem after the other, each like [`ConfigProblem`]. `{:#}` prints all on one line, for logs.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ConfigErrors(Vec<ConfigProblem>);
 
@@ -25,9 +25,9 @@ impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             if index > 0 {
-                f.write_str("\n")?;
+                f.write_str(if f.alternate() { "; " } else { "\n" })?;
             }
-            write!(f, "{problem}")?;
+            problem.fmt(f)?;
         }
         Ok(())
     }
@@ -38,8 +38,8 @@ impl Error for ConfigErrors {}
 /// A problem in a config file, or a warning about it.
 ///
 /// Prints as `FILE:LINE:COLUMN: MESSAGE`, or as `FILE: MESSAGE` if it is about the whole file. A
-/// problem with a policy spec has two more lines, with the spec and carets. Control characters
-/// print as escapes.
+/// problem with a policy spec has two more lines, with the spec and carets; `{:#}` leaves them out.
+/// Control characters print as escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigProblem {
     file: FileName,
@@ -80,6 +80,9 @@ impl fmt::Display for ConfigProblem {
         match position {
             Some(Position { line, column }) => write!(f, "{file}:{line}:{column}: {message}")?,
             None => write!(f, "{file}: {message}")?,
+        }
+        if f.alternate() {
+            return Ok(());
         }
         for line in snippet.iter().flat_map(|snippet| snippet.lines()) {
             write!(f, "\n  {line}")?;

@@ -222,6 +222,11 @@ impl Node {
         }
     }
 
+    /// Returns the bytes of a scalar, including quotes; none if they are unknown.
+    pub(super) fn bytes(&self) -> std::ops::Range<usize> {
+        self.written.clone()
+    }
+
     /// Returns a scalar as written in `text`, including quotes.
     pub(super) fn written<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.written.clone()).unwrap_or_default()

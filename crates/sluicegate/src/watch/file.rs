@@ -220,7 +220,7 @@ impl Followed {
     }
 
     fn failed(&self, error: WatchError) -> Arc<WatchError> {
-        tracing::error!("{error}");
+        tracing::error!("{error:#}");
         let error = Arc::new(error);
         self.reloads.add(Err(Arc::clone(&error)), None);
         self.said.send_modify(|status| {

@@ -34,6 +34,8 @@ impl WatchStatus {
 }
 
 /// The reason why the content of a config file is not in force.
+///
+/// `{:#}` prints it on one line, for logs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchError {
@@ -66,7 +68,11 @@ impl fmt::Display for WatchError {
                 }
                 f.write_str("; the old configuration stays in force")
             }
-            Self::Config(errors) => write!(f, "{errors}\nthe old configuration stays in force"),
+            Self::Config(errors) => {
+                errors.fmt(f)?;
+                let separator = if f.alternate() { "; " } else { "\n" };
+                write!(f, "{separator}the old configuration stays in force")
+            }
             Self::Reload { path, error } => write!(f, "{}: {error}", path.display()),
         }
     }

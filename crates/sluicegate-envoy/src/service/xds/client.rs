@@ -66,7 +66,7 @@ impl XdsClient {
     pub fn load(&self, push: &DiscoveryResponse, limits: &RateLimits) -> XdsEvent {
         let version = shown(&push.version_info);
         let loaded = push::rules(push, self.merge_domains)
-            .and_then(|rules| limits.load(rules).map_err(|error| error.to_string()));
+            .and_then(|rules| limits.load(rules).map_err(|error| format!("{error:#}")));
         match loaded {
             Ok(changes) => XdsEvent::Applied { version, changes },
             Err(why) => XdsEvent::Refused { version, why },

@@ -31,7 +31,7 @@ pub(super) fn rules(push: &DiscoveryResponse, merge_domains: bool) -> Result<Rul
     }
     let domains = (1..).zip(&push.resources).map(|(number, resource)| domain(number, resource));
     let domains = domains.collect::<Result<Vec<_>, _>>()?;
-    Rules::new(domains, merge_domains).map_err(|errors| cut(&errors.to_string(), MOST))
+    Rules::new(domains, merge_domains).map_err(|errors| cut(&format!("{errors:#}"), MOST))
 }
 
 fn check_type(subject: &str, url: &str) -> Result<(), String> {

@@ -12,7 +12,8 @@ use crate::config_file::problem::Reporter;
 use crate::config_file::{ConfigCaps, ConfigErrors, ConfigProblem, LimitBlock, LimitConfig};
 
 impl LimitBlock<'_> {
-    /// Reads the limit of this name. Also returns warnings about valid settings that are probably mistakes.
+    /// Reads the limit of this name, with the places of its settings. Also returns warnings about valid settings that are
+    /// probably mistakes.
     ///
     /// `on_store_failure` may be `local`, which needs a store with a fallback.
     ///
@@ -37,25 +38,27 @@ impl LimitBlock<'_> {
     pub fn read(
         &self,
         name: &LimitName,
-    ) -> Result<(LimitConfig, Vec<ConfigProblem>), ConfigErrors> {
+    ) -> Result<(LimitConfig, Origins, Vec<ConfigProblem>), ConfigErrors> {
         let mut reporter = Reporter::new(self.file);
         let mut warnings = reporter.empty();
         let caps = ConfigCaps::default();
         let mut values_left = caps.max_values;
+        let mut origins = Origins::default();
         let mut checker = Checker {
             text: self.text,
             reporter: &mut reporter,
             warnings: &mut warnings,
             files: &mut Files::new(caps, self.text.len()),
             values_left: &mut values_left,
-            origins: &mut Origins::default(),
+            origins: &mut origins,
         };
         let Self { settings, path, fields, policies, .. } = *self;
         let address = Arc::new(ClientAddress::default());
         // The caller knows whether its store has a fallback.
         let around = Around { address: &address, has_fallback: true, fields, policies };
         let limit = checker.limit(settings.position, Some(name), settings, path, around);
+        origins.finish(reporter.files(), limit.iter());
         let warnings = warnings.into_problems();
-        reporter.finish(limit.map(|limit| (limit, warnings)))
+        reporter.finish(limit.map(|limit| (limit, origins, warnings)))
     }
 }

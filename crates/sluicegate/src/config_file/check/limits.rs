@@ -137,6 +137,9 @@ impl Checker<'_> {
                 self.policies(stand_in, node, &path, others)
             }
             (None, Some(policies)) => {
+                // They are next to the settings.
+                let spot = self.reporter.spot(position);
+                origins.set_policies(policies.iter().map(|_| spot));
                 let made = Limit::new(stand_in, policies.iter().cloned());
                 made.map_err(|error| self.report(position, parent, &error.to_string())).ok()
             }

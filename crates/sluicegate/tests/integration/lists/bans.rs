@@ -89,6 +89,8 @@ async fn list(
         for banned in banned.entries() {
             let ends: &mut Vec<u64> = listed.entry(banned.key().clone()).or_default();
             ends.push(Span::from(banned.ends_in()).as_micros());
+            // Every ban of these tests begins at 0.
+            assert_eq!(Span::from(banned.age()).as_micros(), now, "{}", banned.key());
         }
         match banned.next() {
             Some(next) => after = Some(next.clone()),
@@ -273,8 +275,8 @@ async fn bans_are_listed_by_the_stores_clock_and_their_keys_are_counted() {
     clock.advance(Duration::from_secs(60));
     let page = limiter.bans(Page::of(1_000).unwrap()).await.unwrap();
     assert_eq!(
-        (page.entries().len(), page.entries()[0].ends_in()),
-        (500, Duration::from_secs(14 * 60))
+        (page.entries().len(), page.entries()[0].ends_in(), page.entries()[0].age()),
+        (500, Duration::from_secs(14 * 60), Duration::from_secs(60))
     );
     for key in &keys {
         assert_eq!(limiter.unban(key).now().unwrap().forgotten(), Some(true));
