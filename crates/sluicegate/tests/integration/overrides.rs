@@ -438,3 +438,83 @@ async fn a_key_that_the_limit_counts_in_another_form_now_has_no_override() {
         assert!(overrides.clear("address", Some(b"2001:db8::1"), None).await.unwrap());
     }
 }
+
+/// Returns how a registry treats each key: its numbers, whether it passes, and why its override isn't in force.
+async fn treatments(registry: &Registry, keys: &[&str]) -> Vec<String> {
+    let mut all = Vec::new();
+    for key in keys {
+        let peeked = registry.gate("api").peek(*key).await.unwrap();
+        let numbers = peeked.limit().map(|limit| limit.members()[0].policy().to_string());
+        let of_key = registry.overrides().known_of("api", Some(key.as_bytes()));
+        let problem = of_key.and_then(|entry| entry.problem);
+        let (passes, left) = (peeked.is_allowed(), peeked.remaining());
+        all.push(format!("{key}: {numbers:?} {passes} {left:?} {problem:?}"));
+    }
+    all
+}
+
+/// A process that has followed each change decides as one does that starts later and reads all of them.
+#[tokio::test]
+async fn changes_one_by_one_have_the_effect_of_all_at_once() {
+    const KEYS: [&str; 7] = ["acme", "friend", "foe", "team-a", "vip", "other", "else"];
+    let mut random = fastrand::Rng::with_seed(7);
+    for store in stores() {
+        let (one, follows) = fleet(&store, CONFIG);
+        for round in 0..120 {
+            let key = random.choice(KEYS).map(str::as_bytes).filter(|_| random.u8(..10) > 0);
+            let new = match random.u8(..6) {
+                0 => NewOverride::new(OverrideTo::Allow),
+                1 => NewOverride::new(OverrideTo::Block),
+                // Most sets of numbers are used by one override only.
+                2 | 3 => policies(&[&format!("fixed_window {}/d", random.u32(20..90))]),
+                _ => times(&random.u8(1..5).to_string()),
+            };
+            if random.u8(..4) == 0 {
+                one.overrides().clear("api", key, None).await.unwrap();
+            } else {
+                one.overrides().set("api", key, &new).await.unwrap();
+            }
+            if round % 3 == 0 {
+                follows.overrides().refresh().await.unwrap();
+            }
+            if round % 10 == 9 {
+                let (later, _) = fleet(&store, CONFIG);
+                for registry in [&follows, &later] {
+                    registry.overrides().refresh().await.unwrap();
+                }
+                let expected = treatments(&later, &KEYS).await;
+                assert_eq!(treatments(&one, &KEYS).await, expected, "after {round}");
+                assert_eq!(treatments(&follows, &KEYS).await, expected, "after {round}");
+            }
+        }
+    }
+}
+
+/// A change among as many overrides as a store keeps doesn't copy the others. Otherwise these would take hours.
+#[tokio::test]
+async fn as_many_overrides_as_a_store_keeps_are_changed_one_by_one() {
+    let store = SharedStore::new(MemoryStore::new());
+    let (one, _) = fleet(&store, CONFIG);
+    for number in 0..SettingChange::MOST {
+        let change = SettingChange {
+            name: format!("api\0key-{number}").as_bytes(),
+            value: Some(b"{\"times\":\"2\"}"),
+            lasts: None,
+            remark: b"",
+        };
+        store.settings().unwrap().change(change).await.unwrap();
+    }
+    let overrides = one.overrides();
+    overrides.refresh().await.unwrap();
+    for number in 0..1_000 {
+        let key = format!("key-{number}");
+        overrides.set("api", Some(key.as_bytes()), &times("3")).await.unwrap();
+        assert_eq!(left(&one, "api", &key).await, Some(29));
+    }
+    assert_eq!(left(&one, "api", "key-1000").await, Some(19));
+    let refused = message(&overrides, "api", Some(b"one-more"), &times("3")).await;
+    assert!(refused.contains("has 100000 settings, which is the maximum"), "{refused}");
+    assert!(overrides.clear("api", Some(b"key-0"), None).await.unwrap());
+    overrides.set("api", Some(b"one-more"), &times("3")).await.unwrap();
+    assert_eq!(overrides.count("api"), SettingChange::MOST);
+}
