@@ -4,6 +4,7 @@ mod acts;
 mod browser;
 mod incident;
 mod looks;
+mod paces;
 mod places;
 mod reads;
 
