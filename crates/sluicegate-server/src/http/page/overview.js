@@ -4,7 +4,7 @@ import { button, el, fill, setAttribute, setText } from "./dom.js";
 import { STEPS, line } from "./chart.js";
 import { bytes, count, keyName, micros, percent, plain, plural, rate, span } from "./text.js";
 import { grouped } from "./decisions.js";
-import { keyLink, limitLink } from "./links.js";
+import { address, keyLink, limitLink } from "./links.js";
 
 /** A figure with its line over 15 min. `series` returns the line's numbers from the history. */
 const FIGURES = [
@@ -43,6 +43,9 @@ export function extended(old, event) {
   }));
 }
 
+/** The problems whose cause the view of the configuration shows. */
+const OF_CONFIG = /^(config-refused|fleet-differs|denies-since-reload:)/;
+
 /** Returns a row of the list of problems. */
 function problemRow() {
   const text = el("strong");
@@ -62,7 +65,9 @@ function problemRow() {
       more.hidden = !problem.detail;
       // Line breaks and the caret's place matter here.
       setText(detail, (problem.detail ?? "").split("\n").map(line => (line ? line.replace(/[^ ]+/g, plain) : "")).join("\n"));
-      if (problem.limit && !where.firstChild) where.replaceChildren(limitLink(problem.limit));
+      if (where.firstChild) return;
+      if (problem.limit) where.append(limitLink(problem.limit), " ");
+      if (OF_CONFIG.test(problem.id)) where.append(el("a", { href: address("config") }, "Configuration"));
     },
   };
 }
