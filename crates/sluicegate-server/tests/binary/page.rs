@@ -7,6 +7,7 @@ mod looks;
 mod paces;
 mod places;
 mod reads;
+mod shift;
 
 use browser::Browser;
 use serde_json::json;
