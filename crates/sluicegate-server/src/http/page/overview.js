@@ -177,9 +177,9 @@ function deniedRow() {
 /** The keys that are denied, by what, and until when: from the newest denied decisions. */
 export function deniedNow() {
   const body = el("tbody");
-  const none = el("p", { class: "soft" }, "No request was denied lately.");
+  const none = el("p", { class: "soft", hidden: true }, "No request was denied lately.");
   const head = ["key", "limit", "denied by", "times", "then"].map(text => el("th", { scope: "col", class: text === "times" ? "number" : null }, text));
-  const list = el("table", { class: "denied-now", "aria-labelledby": "denied-title" }, el("thead", {}, el("tr", {}, ...head)), body);
+  const list = el("table", { class: "denied-now", "aria-labelledby": "denied-title", hidden: true }, el("thead", {}, el("tr", {}, ...head)), body);
   const node = el("section", { "aria-labelledby": "denied-title" }, el("h2", { id: "denied-title" }, "Denied lately"), none, list);
   return {
     node,
