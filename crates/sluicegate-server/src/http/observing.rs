@@ -193,8 +193,8 @@ fn reload_of(limit: &str, changed: ChangedLimit, reloads: &[Reload]) -> Option<L
     })?;
     let begins = format!("Limit `{limit}`");
     let own = changes.details.iter().filter(|change| change.starts_with(&begins)).cloned();
-    let minute =
-        SystemClock::new().now().as_micros().saturating_sub(age.as_micros() as u64) / 60_000_000;
+    let at = SystemClock::new().now().as_micros() / 1_000;
+    let minute = at.saturating_sub(millis(age)) / 60_000;
     let time = format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
     let found = LimitReload { time, changes: own.collect(), before, since };
     (age < LONGEST).then_some(found)

@@ -25,7 +25,6 @@ const FIRST_ROW: &str = r"
 /// Other tests run on the machine, so the fastest of at least 5 loads is compared with the target, and a page with one
 /// word takes its share of the delay. A page that is too slow is slow in all 20.
 #[test]
-#[expect(clippy::print_stdout, reason = "measurements")]
 fn the_first_paint_is_within_300_ms() {
     let mut limits = String::from("limits:\n");
     for index in 0..10_000 {
