@@ -33,8 +33,10 @@ impl Span {
     }
 }
 
-/// Returns the problem, if the reload explains the denials: the share of denied requests at least doubled and is at
-/// least 10 points higher, and the limit doesn't allow more than before. If it did, the load would be the reason.
+/// Returns the problem, if the reload explains the denials.
+///
+/// The share of denied requests must have at least doubled, and be at least 10 points higher. The limit must not allow
+/// more than before: then the load would be the reason.
 pub(super) fn denies_since(limit: &DenyingLimit) -> Option<Problem> {
     const POINTS: u64 = 100;
     let LimitReload { time, changes, before, since } = limit.reload.as_ref()?;

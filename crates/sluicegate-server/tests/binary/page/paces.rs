@@ -22,8 +22,8 @@ const FIRST_ROW: &str = r"
 
 /// The page of a service with 10,000 limits, from an empty cache.
 ///
-/// Other tests run on the machine, so the fastest of at least 5 loads is compared with the target, and a page with one
-/// word takes its share of the delay. A page that is too slow is slow in all 20.
+/// Other tests run on the machine, so the fastest of at least 5 loads counts. A page with one word takes its share of
+/// the delay. A page that is too slow is slow in all 20 loads.
 #[test]
 fn the_first_paint_is_within_300_ms() {
     let mut limits = String::from("limits:\n");

@@ -1,8 +1,8 @@
 //! A page that is open for a whole shift.
 //!
-//! A server replays the events of a real stream up to 48 times as fast, with advancing times and new keys, and forwards all
-//! other requests to the real service. With `SLUICEGATE_SOAK=48` the page takes the events of 8 h, in 10 min on a free machine; by default
-//! those of 10 min.
+//! A server replays the events of a real stream up to 48 times as fast, with advancing times and new keys. It forwards all
+//! other requests to the real service. With `SLUICEGATE_SOAK=48` the page takes the events of 8 h, in 10 min on a free
+//! machine. By default it takes those of 10 min.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
