@@ -21,6 +21,8 @@ const CHAOS_TIMES: &str = "10";
 const FUZZ_TIME: u32 = 60;
 /// The number of rounds in which Envoys share a limit, about a minute each.
 const QUOTA_ROUNDS: &str = "20";
+/// The factor for the events that an open page takes: those of 8 hours.
+const PAGE_TIMES: &str = "48";
 
 /// Crates whose code is changed, and the crates with the tests that must notice.
 const MUTATED: [(&str, &[&str]); 4] = [
@@ -49,6 +51,8 @@ pub(crate) enum Soak {
     Fuzz,
     /// Two real Envoys on two replicas that share a limit, with demand that moves: 21 minutes
     Quotas,
+    /// The page of operators, open for the events of 8 hours, whose memory must stay flat: 10 minutes
+    Page,
 }
 
 /// One of several equal parts of all mutants.
@@ -97,6 +101,7 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) ->
             Soak::Models => "larger models",
             Soak::Fuzz => "fuzzing",
             Soak::Quotas => "long quotas",
+            Soak::Page => "long shift of the page",
         };
         let is_fine = run_part(heading, || match soak {
             Soak::Schedules => long_schedules(),
@@ -106,6 +111,7 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) ->
             Soak::Models => larger_models(),
             Soak::Fuzz => fuzz(),
             Soak::Quotas => long_quotas(),
+            Soak::Page => long_page(),
         });
         if !is_fine {
             failed.push(heading);
@@ -174,6 +180,14 @@ fn long_quotas() -> Result<()> {
     let mut command = cargo(&what);
     command.arg("real_envoy::quotas::envoys_of_two_replicas");
     run(command.args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", QUOTA_ROUNDS))
+}
+
+/// Keeps the page open in Chromium, and shows the measurements of its memory.
+fn long_page() -> Result<()> {
+    let what = ["test", "--package", "sluicegate-server", "--all-features", "--test", "binary"];
+    let mut command = cargo(&what);
+    command.arg("page::shift::");
+    run(command.args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", PAGE_TIMES))
 }
 
 fn fuzz() -> Result<()> {

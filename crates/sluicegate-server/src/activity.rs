@@ -10,9 +10,9 @@ mod steps;
 mod totals;
 
 pub(crate) use counts::Counts;
-pub(crate) use limits::{Activity, LimitActivity, LimitView};
+pub(crate) use limits::{Activity, ChangedLimit, LimitActivity, LimitView};
 pub(crate) use problems::{
-    CertificateEnd, DenyingLimit, MainKey, Observed, Problem, StoreFailure, problems,
+    CertificateEnd, DenyingLimit, LimitReload, MainKey, Observed, Problem, StoreFailure, problems,
 };
 pub(crate) use steps::{MOST_STEPS, STEP_SECONDS};
 pub(crate) use totals::{Gauges, Quantiles, Step, Totals};

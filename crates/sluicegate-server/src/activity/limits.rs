@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use sluicegate::admin::{Answered, Configured, Observer};
@@ -10,7 +10,8 @@ use sluicegate::policy::LimitName;
 use tokio::time::Instant;
 
 use super::counts::{Counters, Counts};
-use super::steps::Steps;
+use super::problems::Span;
+use super::steps::{STEP_SECONDS, Steps};
 use super::totals::{Gauges, Totals};
 use crate::decisions::shares;
 
@@ -43,6 +44,25 @@ struct Sampled {
     counted_at_step: Counts,
     rates: Counts,
     steps: Steps,
+    /// Few limits are changed while they have traffic.
+    change: Option<Box<Change>>,
+}
+
+/// The counts of a limit at the time when its configuration changed.
+#[derive(Debug)]
+struct Change {
+    at: Instant,
+    before: Span,
+    counted: Counts,
+}
+
+/// The decisions of a limit before its configuration changed, and since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangedLimit {
+    pub(crate) age: Duration,
+    /// Up to 10 min before the change.
+    pub(crate) before: Span,
+    pub(crate) since: Span,
 }
 
 /// The numbers of a limit at one time.
@@ -168,6 +188,31 @@ impl LimitActivity {
         read(&self.sampled().steps)
     }
 
+    /// Notes that the configuration of the limit changes.
+    fn note_change(&self) {
+        /// Number of steps of 10 min.
+        const BEFORE: usize = 60;
+        let counted = self.counters.get();
+        let mut sampled = self.sampled();
+        let current = counted.minus(sampled.counted_at_step);
+        let steps = sampled.steps.count().min(BEFORE) as u64;
+        let before = Span {
+            counts: sampled.steps.sum(0, BEFORE).plus(current),
+            // With the current step, which hasn't ended.
+            seconds: (steps + 1) * STEP_SECONDS,
+        };
+        sampled.change = Some(Box::new(Change { at: Instant::now(), before, counted }));
+    }
+
+    /// Returns the decisions before and since the last change of the configuration, if there was one.
+    pub(crate) fn changed(&self) -> Option<ChangedLimit> {
+        let sampled = self.sampled();
+        let Change { at, before, counted } = sampled.change.as_deref()?;
+        let age = at.elapsed();
+        let since = Span { counts: self.counters.get().minus(*counted), seconds: age.as_secs() };
+        Some(ChangedLimit { age, before: *before, since })
+    }
+
     fn sampled(&self) -> MutexGuard<'_, Sampled> {
         self.sampled.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,14 +261,25 @@ impl Observer for Activity {
         limits.known.extend(configured.limits.iter().map(|config| config.limit.name().clone()));
         let Limits { known, busy } = &mut *limits;
         busy.retain(|name, _| known.contains(name));
+        if busy.is_empty() {
+            return;
+        }
+        let before: HashMap<&str, _> =
+            configured.before.iter().map(|config| (config.limit.name().as_str(), config)).collect();
+        for config in configured.limits {
+            let name = config.limit.name().as_str();
+            if before.get(name).is_some_and(|before| !Arc::ptr_eq(before, config))
+                && let Some(limit) = busy.get(name)
+            {
+                limit.note_change();
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use sluicegate::{MemoryStore, Registry};
+    use sluicegate::{Config, MemoryStore, Registry};
 
     use super::*;
 
@@ -257,6 +313,40 @@ mod tests {
             activity.tick(Gauges::default());
         }
         assert!(view().is_none(), "15 min have passed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_of_a_limit_divides_its_counts() {
+        let activity = Arc::new(Activity::new());
+        let registry = Registry::builder(MemoryStore::new()).observer(activity.clone()).build();
+        let apply = |text: &str| {
+            let text = format!("limits: {{a: {text}, other: {{policies: [fixed_window 9/d]}}}}");
+            registry.replace(&Config::parse(&text, "limits.yaml").unwrap()).unwrap();
+        };
+        let check = |limit: &str, times: usize| {
+            (0..times).for_each(|_| drop(registry.gate(limit).check("k").now().unwrap()));
+        };
+        let changed = |limit: &str| {
+            activity.limits(|limits| limits.get(limit).and_then(LimitActivity::changed))
+        };
+        apply("{policies: [fixed_window 9/d]}");
+        check("a", 5);
+        check("other", 1);
+        assert!(changed("a").is_none());
+        for _ in 0..21 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            activity.tick(Gauges::default());
+        }
+        check("a", 2);
+        apply("{policies: [fixed_window 2/d]}");
+        check("a", 3);
+        tokio::time::advance(Duration::from_secs(7)).await;
+        let ChangedLimit { age, before, since } = changed("a").unwrap();
+        assert_eq!((age.as_secs(), since.seconds), (7, 7));
+        assert_eq!(before.counts, Counts { allowed: 7, ..Counts::default() });
+        assert_eq!(since.counts, Counts { denied: 3, ..Counts::default() });
+        assert!((20..=30).contains(&before.seconds), "{before:?}");
+        assert!(changed("other").is_none(), "its configuration is the same");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! The rules that turn the state of a service into problems, each with its remedy.
 
+mod reload;
+
 use serde::Serialize;
+
+pub(crate) use reload::{LimitReload, Span};
 
 /// The state of a service, as far as it may be a problem.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +67,8 @@ pub(crate) struct DenyingLimit {
     /// Decisions and denials of the 10 min before.
     pub(crate) before: (u64, u64),
     pub(crate) main_key: Option<MainKey>,
+    /// A reload of the last hour.
+    pub(crate) reload: Option<LimitReload>,
 }
 
 /// The key with the most denials of a limit.
@@ -109,6 +115,8 @@ pub(crate) fn problems(observed: &Observed) -> Vec<Problem> {
 
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
+/// Fewer denials of a limit than this in a minute are ignored.
+const FEW: u64 = 20;
 
 fn problem(
     id: impl Into<String>,
@@ -265,20 +273,22 @@ fn overrides(error: &str) -> Problem {
     Problem { detail: Some(error.to_owned()), ..found }
 }
 
+/// Returns the share of denials.
+fn permille((decisions, denials): (u64, u64)) -> u64 {
+    let share = u128::from(denials) * 1_000 / u128::from(decisions.max(1));
+    u64::try_from(share).unwrap_or(1_000)
+}
+
 fn denying(limit: &DenyingLimit) -> Vec<Problem> {
-    /// Fewer denials than this in a minute are ignored.
-    const FEW: u64 = 20;
     let name = &limit.limit;
-    let permille = |(decisions, denials): (u64, u64)| {
-        let share = u128::from(denials) * 1_000 / u128::from(decisions.max(1));
-        u64::try_from(share).unwrap_or(1_000)
-    };
     let (now, before) = (permille(limit.now), permille(limit.before));
     let mut found = Vec::new();
     if limit.now.1 < FEW {
         return found;
     }
-    if now > 500 && before < 100 && limit.before.0 > 0 {
+    if let Some(since_reload) = reload::denies_since(limit) {
+        found.push(since_reload);
+    } else if now > 500 && before < 100 && limit.before.0 > 0 {
         let text = format!(
             "Limit `{name}` denied {} % of its requests in the last minute, and {} % in the 10 min before.",
             now / 10,
@@ -331,6 +341,7 @@ mod tests {
                 now: (1_000, 400),
                 before: (1_000, 400),
                 main_key: Some(MainKey { key: "k".to_owned(), denials: 200, of: 400 }),
+                reload: None,
             }],
             ..Observed::default()
         };
@@ -410,6 +421,7 @@ mod tests {
             now,
             before,
             main_key: Some(MainKey { key: "mallory".to_owned(), denials, of: 100 }),
+            reload: None,
         };
         let of = |limit| ids(&Observed { denying: vec![limit], ..Observed::default() });
         assert_eq!(of(denying((100, 51), (1_000, 99), 50)), ["denies-more:login"]);

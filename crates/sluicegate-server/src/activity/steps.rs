@@ -38,6 +38,11 @@ impl Steps {
         self.0.is_empty()
     }
 
+    /// Returns the number of steps that are kept, since the first decision.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the sum of `count` steps. The last one ended `ago` steps ago.
     pub(crate) fn sum(&self, ago: usize, count: usize) -> Counts {
         let steps = self.0.iter().rev().skip(ago).take(count);

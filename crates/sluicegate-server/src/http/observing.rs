@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate::config::Reload;
 use sluicegate::store::{Store as _, StoreStats};
 use sluicegate::testing::{Clock as _, SystemClock};
 use sluicegate::{Config, OnStoreFailure};
@@ -12,8 +13,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::service::Service;
 use crate::activity::{
-    CertificateEnd, Counts, DenyingLimit, Gauges, MainKey, Observed, Problem, StoreFailure,
-    problems,
+    CertificateEnd, ChangedLimit, Counts, DenyingLimit, Gauges, LimitReload, MainKey, Observed,
+    Problem, StoreFailure, problems,
 };
 use crate::decisions::shown;
 use crate::fleet::{Entry, differing_for_ms};
@@ -152,18 +153,22 @@ fn denying_limits(service: &Service) -> Vec<DenyingLimit> {
     /// Maximum number of limits, and their minimum number of denials.
     const MOST: usize = 50;
     const FEW: u64 = 20;
-    let mut limits: Vec<(String, Counts, Counts)> = service.activity.limits(|limits| {
-        let read = limits.iter().map(|(name, limit)| {
-            let (now, before) = limit.steps(|it| (it.sum(0, MINUTE), it.sum(MINUTE, BEFORE)));
-            (name, now, before)
+    let mut limits: Vec<(String, Counts, Counts, Option<ChangedLimit>)> =
+        service.activity.limits(|limits| {
+            let read = limits.iter().map(|(name, limit)| {
+                let (now, before) = limit.steps(|it| (it.sum(0, MINUTE), it.sum(MINUTE, BEFORE)));
+                (name, now, before, limit.changed())
+            });
+            let many = read.filter(|(_, now, ..)| now.denied >= FEW);
+            many.map(|(name, now, before, changed)| (name.to_string(), now, before, changed))
+                .collect()
         });
-        let many = read.filter(|(_, now, _)| now.denied >= FEW);
-        many.map(|(name, now, before)| (name.to_string(), now, before)).collect()
-    });
     limits
         .sort_unstable_by(|one, other| other.1.denied.cmp(&one.1.denied).then(one.0.cmp(&other.0)));
     limits.truncate(MOST);
-    let denying = limits.into_iter().map(|(limit, now, before)| {
+    let reloads = service.watch.as_ref().map(|watch| watch.reloads()).unwrap_or_default();
+    let denying = limits.into_iter().map(|(limit, now, before, changed)| {
+        let reload = changed.and_then(|changed| reload_of(&limit, changed, &reloads));
         let few = service.top_keys.few(&limit, 1);
         let main_key = few.by_denials.into_iter().next().and_then(|top| {
             let sure = top.count.saturating_sub(top.at_most_over);
@@ -171,7 +176,26 @@ fn denying_limits(service: &Service) -> Vec<DenyingLimit> {
             Some(MainKey { key: printable(&shown(key.as_bytes())), denials: sure, of: few.denials })
         });
         let of = |counts: Counts| (counts.allowed + counts.denied, counts.denied);
-        DenyingLimit { limit, now: of(now), before: of(before), main_key }
+        DenyingLimit { limit, now: of(now), before: of(before), main_key, reload }
     });
     denying.collect()
+}
+
+/// Returns the reload that made a change of a limit in the last hour. An override changes a limit without one.
+fn reload_of(limit: &str, changed: ChangedLimit, reloads: &[Reload]) -> Option<LimitReload> {
+    const LONGEST: Duration = Duration::from_secs(60 * 60);
+    /// Maximum time between the change and its entry in the list of reloads.
+    const APART: Duration = Duration::from_secs(2);
+    let ChangedLimit { age, before, since } = changed;
+    let mut applied = reloads.iter().filter_map(|it| Some((it.age(), it.outcome.as_ref().ok()?)));
+    let (_, changes) = applied.find(|(reload, changes)| {
+        changes.changed.iter().any(|name| name.as_str() == limit) && reload.abs_diff(age) < APART
+    })?;
+    let begins = format!("Limit `{limit}`");
+    let own = changes.details.iter().filter(|change| change.starts_with(&begins)).cloned();
+    let at = SystemClock::new().now().as_micros() / 1_000;
+    let minute = at.saturating_sub(millis(age)) / 60_000;
+    let time = format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
+    let found = LimitReload { time, changes: own.collect(), before, since };
+    (age < LONGEST).then_some(found)
 }

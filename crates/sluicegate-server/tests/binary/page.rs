@@ -4,8 +4,10 @@ mod acts;
 mod browser;
 mod incident;
 mod looks;
+mod paces;
 mod places;
 mod reads;
+mod shift;
 
 use browser::Browser;
 use serde_json::json;

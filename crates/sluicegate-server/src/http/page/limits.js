@@ -98,10 +98,12 @@ export function limitsView(onquery) {
   const show = select([["all", "all"], ["busy", "busy"], ["denied", "denying"], ["shadow", "in shadow"], ["overridden", "overridden"], ["off", "off"]]);
   const size = select(["25", "50", "100", "200"]);
   size.value = "50";
-  const changed = settled(() => {
+  const ask = settled(onquery);
+  // The first window, even if a button is pressed before the service is asked.
+  const changed = () => {
     offset = 0;
-    onquery();
-  });
+    ask();
+  };
   const form = el("form", { class: "filters", role: "search", "aria-label": "Find limits", oninput: changed, onsubmit: event => event.preventDefault() },
     field("Search", search), field("Sort by", sort), field("Show", show), field("Rows", size));
   const list = table("Limits", ["limit", ["policies", "wide"], "last 15 min", ["allowed/s", "number mid"], ["denied/s", "number"],
@@ -135,6 +137,12 @@ export function limitsView(onquery) {
     },
     event(data) {
       last = data;
+      if (data.rows.length === 0 && data.matching > 0 && offset > 0) {
+        // The window is past the end: there are fewer limits than before.
+        offset = 0;
+        onquery();
+        return;
+      }
       const items = data.rows.map(row => ({ name: row.name, row, isOpen: opened.has(row.name) }));
       // The caption and the head come first.
       fillBodies(holder, fixed.length, items, () => limitRow(onopen));

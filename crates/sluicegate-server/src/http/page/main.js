@@ -30,13 +30,15 @@ const now = {
   show(parameters) {
     if (parameters.limit !== undefined) limits.find(parameters.limit);
   },
-  tick: () => denied.update(newestDenied.list),
+  // Before the first event, nothing is known about denials.
+  tick: () => problemCount !== null && denied.update(newestDenied.list),
 };
 const views = { now, decisions: recent, "what-if": whatIfView(), config: configView() };
 let view = "";
 /** The address below the drawer. */
 let below = "#/";
-let problemCount = 0;
+/** Null until the service was heard. */
+let problemCount = null;
 let title = "Sluicegate";
 
 main.replaceChildren(problems.node, ...Object.values(views).map(each => each.node));

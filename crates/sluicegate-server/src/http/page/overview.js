@@ -4,7 +4,7 @@ import { button, el, fill, setAttribute, setText } from "./dom.js";
 import { STEPS, line } from "./chart.js";
 import { bytes, count, keyName, micros, percent, plain, plural, rate, span } from "./text.js";
 import { grouped } from "./decisions.js";
-import { keyLink, limitLink } from "./links.js";
+import { address, keyLink, limitLink } from "./links.js";
 
 /** A figure with its line over 15 min. `series` returns the line's numbers from the history. */
 const FIGURES = [
@@ -14,8 +14,8 @@ const FIGURES = [
     value: now => percent(now.rates.denied, now.rates.allowed + now.rates.denied),
     more: now => `${rate(now.rates.denied)}/s${now.rates.shadow_denied ? `, ${rate(now.rates.shadow_denied)}/s in shadow` : ""}`,
     bad: now => now.rates.denied > 0 },
-  { name: "Decision", series: of => of.decision_p99_us, text: micros, value: now => micros(now.decision_us?.p50), more: now => `p50; p99 ${micros(now.decision_us?.p99)}` },
-  { name: "Store call", series: of => of.store_p99_us, text: micros, value: now => micros(now.store_us?.p50), more: now => `p50; p99 ${micros(now.store_us?.p99)}` },
+  { name: "Decision", series: of => of.decision_p99_us, text: micros, value: now => micros(now.decision_us?.p50), more: now => (now.decision_us ? `p50; p99 ${micros(now.decision_us.p99)}` : "") },
+  { name: "Store call", series: of => of.store_p99_us, text: micros, value: now => micros(now.store_us?.p50), more: now => (now.store_us ? `p50; p99 ${micros(now.store_us.p99)}` : "") },
   { name: "Store", series: of => of.store_up, text: number => (number ? "up" : "down"), value: now => now.store.state,
     more: now => [now.store.kind, now.breaker && `breaker ${now.breaker.replace("_", "-")}`].filter(part => part).join(", "),
     bad: now => now.store.state === "down" },
@@ -43,6 +43,9 @@ export function extended(old, event) {
   }));
 }
 
+/** The problems whose cause the view of the configuration shows. */
+const OF_CONFIG = /^(config-refused|fleet-differs|denies-since-reload:)/;
+
 /** Returns a row of the list of problems. */
 function problemRow() {
   const text = el("strong");
@@ -62,7 +65,9 @@ function problemRow() {
       more.hidden = !problem.detail;
       // Line breaks and the caret's place matter here.
       setText(detail, (problem.detail ?? "").split("\n").map(line => (line ? line.replace(/[^ ]+/g, plain) : "")).join("\n"));
-      if (problem.limit && !where.firstChild) where.replaceChildren(limitLink(problem.limit));
+      if (where.firstChild) return;
+      if (problem.limit) where.append(limitLink(problem.limit), " ");
+      if (OF_CONFIG.test(problem.id)) where.append(el("a", { href: address("config") }, "Configuration"));
     },
   };
 }
@@ -172,9 +177,9 @@ function deniedRow() {
 /** The keys that are denied, by what, and until when: from the newest denied decisions. */
 export function deniedNow() {
   const body = el("tbody");
-  const none = el("p", { class: "soft" }, "No request was denied lately.");
+  const none = el("p", { class: "soft", hidden: true }, "No request was denied lately.");
   const head = ["key", "limit", "denied by", "times", "then"].map(text => el("th", { scope: "col", class: text === "times" ? "number" : null }, text));
-  const list = el("table", { class: "denied-now", "aria-labelledby": "denied-title" }, el("thead", {}, el("tr", {}, ...head)), body);
+  const list = el("table", { class: "denied-now", "aria-labelledby": "denied-title", hidden: true }, el("thead", {}, el("tr", {}, ...head)), body);
   const node = el("section", { "aria-labelledby": "denied-title" }, el("h2", { id: "denied-title" }, "Denied lately"), none, list);
   return {
     node,

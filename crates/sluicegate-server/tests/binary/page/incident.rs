@@ -45,16 +45,20 @@ fn a_storm_a_wrong_reload_and_a_slow_store_are_found_and_ended() {
     assert_eq!(banned["bans"][0]["key"], "acme");
 
     // A reload sets a limit to a tenth.
+    site.check("api", "shop", 150);
     site.file.replace(&limits(&proxy, &prefix, "fixed_window 100/h"));
     until_seldom("the reload", || {
         let limits = site.service.get("/v1/limits").body;
         if limits.contains("fixed_window 100/h") { Ok(()) } else { Err(limits) }
     });
-    site.check("api", "shop", 130);
+    site.check("api", "shop", 30);
     site.open("");
     let browser = &mut site.browser;
+    browser.wait_for(".problems", "Limit `api` denied 100 % of its requests since the reload of ");
+    browser.wait_for(".problems", "UTC, and 0 % before: policy `fixed_window` changed from `fixed_window 1000/h` to `fixed_window 100/h`.");
+    browser.wait_for(".problems", "restore the file or override the limit");
     browser.wait_for(".denied-now tbody tr", "api");
-    browser.click("nav", "Configuration");
+    browser.click(".problems", "Configuration");
     browser.wait_for(".reloads", "changed from `fixed_window 1000/h` to `fixed_window 100/h`");
     // The remedy until the file is correct.
     browser.click("nav", "Now");

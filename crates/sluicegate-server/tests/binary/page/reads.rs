@@ -107,7 +107,24 @@ fn ten_thousand_limits_have_a_window() {
     browser.click("main", "Next");
     browser.wait_for("#limits-place", "51 to 100 of 10,000 limits");
     browser.wait_for("tbody th", "limit-00099");
+    // A window that is chosen right after another order is of that order.
+    browser.fill_field("main", "Sort by", "denied");
+    browser.wait(
+        "the denied one is first again",
+        "document.querySelector('tbody th button')?.innerText === 'limit-04711'",
+    );
+    let both = "(() => { const [sort] = [...document.querySelectorAll('main select')].filter(list => list.value === 'denied'); \
+                sort.value = 'name'; sort.dispatchEvent(new Event('input', {bubbles: true})); \
+                [...document.querySelectorAll('main button')].find(button => button.innerText === 'Next').click(); })()";
+    browser.eval(both);
+    browser.wait_for("#limits-place", "51 to 100 of 10,000 limits");
+    browser.wait_for("tbody th", "limit-00050");
+    // Longer than the page waits for a further change.
+    browser.eval("new Promise(done => setTimeout(done, 1500))");
+    browser.wait_for("#limits-place", "51 to 100 of 10,000 limits");
+    // Fewer limits than the window has skipped.
     browser.fill_field("main", "Search", "limit-0999");
+    browser.click("main", "Next");
     browser.wait_for("#limits-place", "1 to 10 of 10 limits, of 10,000 in all");
     site.browser.finish();
 }
