@@ -52,20 +52,25 @@ struct Keyspace {
 
 /// An interpreter with a keyspace.
 #[derive(Debug)]
-pub struct Interpreter {
+pub struct Interpreter(Rc<Machine>);
+
+thread_local! {
+    /// The machines of this thread. Thousands of interpreters follow each other in a test, and compiling the scripts
+    /// would take most of its time.
+    static MACHINES: RefCell<Vec<Rc<Machine>>> = const { RefCell::new(Vec::new()) };
+}
+
+#[derive(Debug)]
+struct Machine {
     lua: Lua,
     keyspace: Rc<RefCell<Keyspace>>,
     /// The compiled scripts. A list, because they are few and too long to hash at each call.
-    scripts: Vec<(String, Function)>,
+    scripts: RefCell<Vec<(String, Function)>>,
     instructions: Rc<Cell<u64>>,
 }
 
-impl Interpreter {
-    /// Creates an interpreter without keys, with its clock at the epoch.
-    ///
-    /// # Errors
-    /// Returns an error if Lua can't be set up.
-    pub fn new() -> mlua::Result<Self> {
+impl Machine {
+    fn new() -> mlua::Result<Self> {
         let lua = Lua::new();
         let keyspace = Rc::new(RefCell::new(Keyspace::default()));
         let redis = lua.create_table()?;
@@ -80,17 +85,47 @@ impl Interpreter {
         structs.set("unpack", lua.create_function(unpack)?)?;
         lua.globals().set("struct", structs)?;
         let instructions = Rc::default();
-        Ok(Self { lua, keyspace, scripts: Vec::new(), instructions })
+        Ok(Self { lua, keyspace, scripts: RefCell::default(), instructions })
+    }
+
+    /// Returns the script, compiled at its first run.
+    fn function(&self, script: &str) -> mlua::Result<Function> {
+        let mut scripts = self.scripts.borrow_mut();
+        if let Some((_, function)) = scripts.iter().find(|(text, _)| text == script) {
+            return Ok(function.clone());
+        }
+        let function = self.lua.load(script).into_function()?;
+        scripts.push((script.to_owned(), function.clone()));
+        Ok(function)
+    }
+}
+
+impl Interpreter {
+    /// Creates an interpreter without keys, with its clock at the epoch.
+    ///
+    /// # Errors
+    /// Returns an error if Lua can't be set up.
+    pub fn new() -> mlua::Result<Self> {
+        MACHINES.with_borrow_mut(|machines| {
+            if let Some(idle) = machines.iter().find(|machine| Rc::strong_count(machine) == 1) {
+                idle.keyspace.replace(Keyspace::default());
+                idle.lua.remove_hook();
+                return Ok(Self(Rc::clone(idle)));
+            }
+            let machine = Rc::new(Machine::new()?);
+            machines.push(Rc::clone(&machine));
+            Ok(Self(machine))
+        })
     }
 
     /// Sets the server's clock, in µs since the epoch.
     pub fn set_now(&self, now_us: u64) {
-        self.keyspace.borrow_mut().now_us = now_us;
+        self.0.keyspace.borrow_mut().now_us = now_us;
     }
 
     /// Deletes the expired keys.
     pub fn expire(&self) {
-        let mut keyspace = self.keyspace.borrow_mut();
+        let mut keyspace = self.0.keyspace.borrow_mut();
         let now_ms = keyspace.now_us / 1_000;
         let stays = |expires: Option<u64>| expires.is_none_or(|expires| now_ms <= expires);
         keyspace.keys.retain(|_, stored| stays(stored.expires_ms));
@@ -99,14 +134,15 @@ impl Interpreter {
 
     /// Deletes a key, as an eviction would.
     pub fn delete(&self, key: &[u8]) {
-        let mut keyspace = self.keyspace.borrow_mut();
+        let mut keyspace = self.0.keyspace.borrow_mut();
         keyspace.keys.remove(key);
         keyspace.sets.remove(key);
     }
 
     /// Stores a value.
     pub fn put(&self, key: &[u8], value: &[u8]) {
-        self.keyspace
+        self.0
+            .keyspace
             .borrow_mut()
             .keys
             .insert(key.to_vec(), StoredValue { value: value.to_vec(), expires_ms: None });
@@ -114,36 +150,36 @@ impl Interpreter {
 
     /// Stores a sorted set.
     pub fn put_set(&self, key: &[u8], set: SortedSet) {
-        self.keyspace.borrow_mut().sets.insert(key.to_vec(), set);
+        self.0.keyspace.borrow_mut().sets.insert(key.to_vec(), set);
     }
 
     /// Returns all stored sorted sets.
     #[must_use]
     pub fn sets(&self) -> HashMap<Vec<u8>, SortedSet> {
-        self.keyspace.borrow().sets.clone()
+        self.0.keyspace.borrow().sets.clone()
     }
 
     /// Returns all stored values.
     #[must_use]
     pub fn keys(&self) -> HashMap<Vec<u8>, StoredValue> {
-        self.keyspace.borrow().keys.clone()
+        self.0.keyspace.borrow().keys.clone()
     }
 
     /// Replaces all stored values.
     pub fn set_keys(&self, keys: HashMap<Vec<u8>, StoredValue>) {
-        self.keyspace.borrow_mut().keys = keys;
+        self.0.keyspace.borrow_mut().keys = keys;
     }
 
     /// Returns the number of commands that scripts have called so far.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.keyspace.borrow().calls
+        self.0.keyspace.borrow().calls
     }
 
     /// Returns the bytes of values that commands have returned to scripts so far.
     #[must_use]
     pub fn read(&self) -> usize {
-        self.keyspace.borrow().read
+        self.0.keyspace.borrow().read
     }
 
     /// Counts the instructions of scripts from now on. This makes them slow.
@@ -151,9 +187,9 @@ impl Interpreter {
     /// # Errors
     /// Returns an error if Lua can't count.
     pub fn count_instructions(&self) -> mlua::Result<()> {
-        self.instructions.set(0);
-        let instructions = Rc::clone(&self.instructions);
-        self.lua.set_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
+        self.0.instructions.set(0);
+        let instructions = Rc::clone(&self.0.instructions);
+        self.0.lua.set_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
             instructions.set(instructions.get() + 1);
             Ok(VmState::Continue)
         })
@@ -163,8 +199,8 @@ impl Interpreter {
     /// the count.
     #[must_use]
     pub fn instructions(&self) -> u64 {
-        self.lua.remove_hook();
-        self.instructions.get()
+        self.0.lua.remove_hook();
+        self.0.instructions.get()
     }
 
     /// Runs a script.
@@ -178,25 +214,15 @@ impl Interpreter {
         arguments: &[Vec<u8>],
     ) -> mlua::Result<Reply> {
         let list = |items: &[Vec<u8>]| -> mlua::Result<Table> {
-            let table = self.lua.create_table()?;
+            let table = self.0.lua.create_table()?;
             for item in items {
-                table.push(self.lua.create_string(item)?)?;
+                table.push(self.0.lua.create_string(item)?)?;
             }
             Ok(table)
         };
-        self.lua.globals().set("KEYS", list(keys)?)?;
-        self.lua.globals().set("ARGV", list(arguments)?)?;
-        to_reply(&self.function(script)?.call(())?)
-    }
-
-    /// Returns the script, compiled at its first run.
-    fn function(&mut self, script: &str) -> mlua::Result<Function> {
-        if let Some((_, function)) = self.scripts.iter().find(|(text, _)| text == script) {
-            return Ok(function.clone());
-        }
-        let function = self.lua.load(script).into_function()?;
-        self.scripts.push((script.to_owned(), function.clone()));
-        Ok(function)
+        self.0.lua.globals().set("KEYS", list(keys)?)?;
+        self.0.lua.globals().set("ARGV", list(arguments)?)?;
+        to_reply(&self.0.function(script)?.call(())?)
     }
 }
 

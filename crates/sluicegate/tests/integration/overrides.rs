@@ -496,8 +496,9 @@ async fn as_many_overrides_as_a_store_keeps_are_changed_one_by_one() {
     let store = SharedStore::new(MemoryStore::new());
     let (one, _) = fleet(&store, CONFIG);
     for number in 0..SettingChange::MOST {
+        let name = format!("api\0key-{number}");
         let change = SettingChange {
-            name: format!("api\0key-{number}").as_bytes(),
+            name: name.as_bytes(),
             value: Some(b"{\"times\":\"2\"}"),
             lasts: None,
             remark: b"",
