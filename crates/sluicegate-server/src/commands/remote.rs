@@ -175,18 +175,13 @@ impl<'a> Call<'a> {
         let store = RemoteStore::at(service.clone()).deadline(deadline.into());
         let store = token.map_or(store.clone(), |token| store.token(token)).build();
         let body = body.map(|body| body.to_string().into_bytes());
-        // A note on charging is irrelevant to a call that reads.
-        let reads = method == Method::GET;
+        // A call that only reads charges nothing.
+        let may_charge = if method == Method::GET { "" } else { ", and may have charged" };
         store.exchange(method, &path, body, wait.into()).await.map_err(|error| match error.kind() {
             StoreErrorKind::Timeout => Failure::store(format_args!(
-                "the service at {service} did not answer within {} ms{}: give it longer with --deadline",
+                "the service at {service} did not answer within {} ms{may_charge}: give it longer with --deadline",
                 deadline.as_millis_ceil() + wait.as_millis_ceil(),
-                if reads { "" } else { ", and may have charged" }
             )),
-            _ if reads => {
-                let error = error.to_string().replace("; nothing was charged", "");
-                Failure::store(error.replace(", and may have charged", ""))
-            }
             _ => Failure::store(error),
         })
     }

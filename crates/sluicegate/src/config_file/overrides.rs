@@ -92,9 +92,10 @@ pub(crate) fn limit_with(base: &Limit, policies: Vec<Policy>) -> Result<Limit, O
     if own.len() != wanted.len() {
         let names: Vec<&str> = wanted.iter().map(|member| member.name().as_str()).collect();
         let message = format!(
-            "has {} of the limit's {} policies: write {}, in this order",
-            own.len(),
+            "the limit has {} {}, not {}: write {}, in this order",
             wanted.len(),
+            if wanted.len() == 1 { "policy" } else { "policies" },
+            own.len(),
             names.join(", ")
         );
         let policy = (own.len() > wanted.len()).then_some(wanted.len());
@@ -262,7 +263,7 @@ mod tests {
     fn an_override_has_the_policies_of_its_limit() {
         let base = Limit::new("l", ["gcra 1/s", "fixed_window 5/h as daily"]).unwrap();
         for (policies, policy, message) in [
-            (&["gcra 1/s"][..], None, "has 1 of the limit's 2 policies: write gcra, daily"),
+            (&["gcra 1/s"][..], None, "the limit has 2 policies, not 1: write gcra, daily"),
             (
                 &["gcra 1/s", "fixed_window 5/h"],
                 Some(1),
@@ -277,7 +278,7 @@ mod tests {
             (
                 &["gcra 1/s", "fixed_window 5/h as daily", "gcra 1/s as b"],
                 Some(2),
-                "has 3 of the limit's 2 policies",
+                "the limit has 2 policies, not 3",
             ),
             (&["gcra 1/s as a", "gcra 1/s as a"], Some(1), "add `as NAME`"),
         ] {

@@ -189,7 +189,7 @@ async fn what_doesnt_fit_is_refused() {
         let refused = message(&overrides, "address", None, &part).await;
         assert_eq!(
             refused,
-            "has 1 of the limit's 2 policies: write fixed_window, steady, in this order"
+            "the limit has 2 policies, not 1: write fixed_window, steady, in this order"
         );
         let fraction = message(&overrides, "api", Some(b"k"), &times("0.01")).await;
         assert!(fraction.contains("limit 10 times 0.01 is not a whole number"), "{fraction}");
