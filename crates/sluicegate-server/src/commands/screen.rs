@@ -112,7 +112,7 @@ impl QuitKey {
             }
             self.pressed = None;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -17,7 +17,7 @@ use super::service::Service;
 use crate::access::{Call, Caller};
 use crate::simulate::{Bounds, From as Source, Problem, Proposal, Terms, play};
 
-/// Maximum size of a body, in bytes. It has room for a file with 10,000 limits.
+/// Maximum size of a body, in bytes. A file with 10,000 limits fits.
 const MOST_BYTES: usize = 4 << 20;
 
 const EXAMPLE: &str = r#"{"limit":"demo","policies":["token_bucket 5/s burst 10"],"since":"1h"}"#;

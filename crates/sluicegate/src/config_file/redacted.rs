@@ -25,7 +25,7 @@ impl Config {
             secrets.find(&root, text, false);
         }
         let shown = redacted_by_look(&secrets.hidden_in(text));
-        // The same secret may be elsewhere, such as in a comment.
+        // The same secret may be in a comment or another value.
         secrets.words.iter().fold(shown, |shown, word| shown.replace(word, HIDDEN))
     }
 }
