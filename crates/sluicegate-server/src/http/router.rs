@@ -195,6 +195,7 @@ async fn method_not_allowed() -> ApiError {
 mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use axum::http::request::Builder;
     use sluicegate::config::RegistryBuilder;
     use sluicegate::{Config, MemoryStore, Registry};
     use sluicegate_testkit::layers::{Failing, stack};
@@ -210,13 +211,15 @@ mod tests {
     use crate::serving::Stages;
 
     /// Returns a service with these limits and clients.
+    const TOKEN: &str = "t";
+
     fn service_of(registry: RegistryBuilder, config: &Config) -> Arc<Service> {
         let registry = registry.config(config);
         let turns = Turns::new(config.service.max_requests);
         let (_, stages) = Stages::new();
         let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
         let seal = Seal::random().unwrap();
-        let secrets = Secrets { tokens: Tokens::new(None).unwrap(), seal };
+        let secrets = Secrets { tokens: Tokens::new(Some(TOKEN)).unwrap(), seal };
         let readiness = Readiness::new(true);
         let none = |_: &Registry| Vec::new();
         let service =
@@ -229,7 +232,10 @@ mod tests {
     }
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
-        let request = Request::builder().method(method).uri(path);
+        send(router, Request::builder().method(method).uri(path), body).await
+    }
+
+    async fn send(router: &Router, request: Builder, body: &str) -> (StatusCode, String) {
         let request = request.header("host", "127.0.0.1");
         let request = request.body(Body::from(body.to_owned())).unwrap();
         let response = router.clone().oneshot(request).await.unwrap();
@@ -293,7 +299,9 @@ mod tests {
         let router = all(Arc::clone(&service));
         let body = r#"{"limit": "a", "policies": ["gcra 2/h"]}"#;
         let code = async || {
-            let (status, answer) = call(&router, "POST", "/v1/simulate", body).await;
+            let request = Request::post("/v1/simulate");
+            let request = request.header("authorization", format!("Bearer {TOKEN}"));
+            let (status, answer) = send(&router, request, body).await;
             let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
             (status, answer["error"]["code"].clone())
         };

@@ -23,7 +23,7 @@ fn log(keys: &[&str]) -> tempfile::NamedTempFile {
     for (second, key) in keys.iter().enumerate() {
         writeln!(
             file,
-            r#"{{"time":"2026-09-21T14:13:{second:02}Z","op":"check","limit":"a","key":"{key}","allowed":true,"source":"store","cost":1}}"#
+            r#"{{"time":"2026-09-21T14:13:{second:02}Z","op":"check","limit":"a","key":"{key}","allowed":true,"source":"store","cost":1,"policies":[]}}"#
         )
         .unwrap();
     }
