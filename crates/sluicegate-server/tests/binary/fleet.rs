@@ -90,7 +90,7 @@ fn it_shows_who_has_another_configuration_and_why() {
     assert_eq!(listed.status, 1, "{listed:?}");
     let lines: Vec<&str> = listed.stdout.lines().collect();
     let refused = lines.iter().position(|line| line.contains("refused a configuration")).unwrap();
-    let [problem, spec, carets, consequence] = lines[refused + 1..refused + 5] else {
+    let [problem, spec, carets, consequence] = lines[refused..refused + 4] else {
         panic!("{listed:?}");
     };
     assert!(problem.contains("limits.yaml:4:"), "{listed:?}");

@@ -107,6 +107,8 @@ async fn a_stop_tells_clients_and_answers_streams_in_progress() {
     let known = Streams::connect(service.address()).await;
     assert_eq!(known.get("/healthz").await.unwrap().status, 200);
     let (response, mut sending) = known.begin("POST", "/v1/check", false).await.unwrap();
+    // The service has begun with that stream once it answers a later one.
+    assert_eq!(known.get("/healthz").await.unwrap().status, 200);
     service.signal(Signal::TERM);
     until("it drains", || match service.get("/readyz").status {
         503 => Ok(()),
