@@ -55,12 +55,11 @@ impl Part {
                 Arc::clone(&entry.opened)
             }
             // Call sites that share a limit have numbers of their own, to which its overrides apply.
-            (Target::Inline(given), Some(Entry { opened, .. }))
-                if let Some(overrides) = opened.overrides() =>
-            {
-                Arc::new(given.overridden(overrides, None))
-            }
-            (Target::Inline(given), _) | (Target::Keyed(given), None) => Arc::clone(given),
+            (Target::Inline(given), Some(Entry { opened, .. })) => match opened.overrides() {
+                Some(overrides) => Arc::new(given.overridden(overrides, None)),
+                None => Arc::clone(given),
+            },
+            (Target::Inline(given) | Target::Keyed(given), None) => Arc::clone(given),
             (Target::Keyed(given), Some(entry)) => {
                 Arc::new(entry.opened.with_numbers_of(&given.config.limit))
             }
