@@ -110,8 +110,10 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) ->
             Soak::Scripts => lua_mutants(file, |number| number % shard.of == shard.number),
             Soak::Models => larger_models(),
             Soak::Fuzz => fuzz(),
-            Soak::Quotas => long_quotas(),
-            Soak::Page => long_page(),
+            Soak::Quotas => {
+                long_service("real_envoy::quotas::envoys_of_two_replicas", QUOTA_ROUNDS)
+            }
+            Soak::Page => long_service("page::shift::", PAGE_TIMES),
         });
         if !is_fine {
             failed.push(heading);
@@ -174,20 +176,11 @@ fn mutants_of(package: &str, tests: &[&str], shard: Shard) -> Result<()> {
     run(mutated.env("CARGO_TARGET_DIR", &built))
 }
 
-/// Loads two Envoys for longer, and shows what the auditor finds.
-fn long_quotas() -> Result<()> {
+/// Runs a test of the service longer, by the factor `times`, and shows what it finds.
+fn long_service(test: &str, times: &str) -> Result<()> {
     let what = ["test", "--package", "sluicegate-server", "--all-features", "--test", "binary"];
     let mut command = cargo(&what);
-    command.arg("real_envoy::quotas::envoys_of_two_replicas");
-    run(command.args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", QUOTA_ROUNDS))
-}
-
-/// Keeps the page open in Chromium, and shows the measurements of its memory.
-fn long_page() -> Result<()> {
-    let what = ["test", "--package", "sluicegate-server", "--all-features", "--test", "binary"];
-    let mut command = cargo(&what);
-    command.arg("page::shift::");
-    run(command.args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", PAGE_TIMES))
+    run(command.args([test, "--", "--nocapture"]).env("SLUICEGATE_SOAK", times))
 }
 
 fn fuzz() -> Result<()> {

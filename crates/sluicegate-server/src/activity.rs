@@ -12,7 +12,8 @@ mod totals;
 pub(crate) use counts::Counts;
 pub(crate) use limits::{Activity, ChangedLimit, LimitActivity, LimitView};
 pub(crate) use problems::{
-    CertificateEnd, DenyingLimit, LimitReload, MainKey, Observed, Problem, StoreFailure, problems,
+    CertificateEnd, DenyingLimit, FEW_DENIALS, LimitReload, MainKey, Observed, Problem,
+    StoreFailure, problems,
 };
 pub(crate) use steps::{MOST_STEPS, STEP_SECONDS};
 pub(crate) use totals::{Gauges, Quantiles, Step, Totals};

@@ -116,7 +116,7 @@ pub(crate) fn problems(observed: &Observed) -> Vec<Problem> {
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
 /// Fewer denials of a limit than this in a minute are ignored.
-const FEW: u64 = 20;
+pub(crate) const FEW_DENIALS: u64 = 20;
 
 fn problem(
     id: impl Into<String>,
@@ -283,7 +283,7 @@ fn denying(limit: &DenyingLimit) -> Vec<Problem> {
     let name = &limit.limit;
     let (now, before) = (permille(limit.now), permille(limit.before));
     let mut found = Vec::new();
-    if limit.now.1 < FEW {
+    if limit.now.1 < FEW_DENIALS {
         return found;
     }
     if let Some(since_reload) = reload::denies_since(limit) {

@@ -13,8 +13,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::service::Service;
 use crate::activity::{
-    CertificateEnd, ChangedLimit, Counts, DenyingLimit, Gauges, LimitReload, MainKey, Observed,
-    Problem, StoreFailure, problems,
+    CertificateEnd, ChangedLimit, Counts, DenyingLimit, FEW_DENIALS, Gauges, LimitReload, MainKey,
+    Observed, Problem, StoreFailure, problems,
 };
 use crate::decisions::shown;
 use crate::fleet::{Entry, differing_for_ms};
@@ -150,23 +150,23 @@ fn denying_limits(service: &Service) -> Vec<DenyingLimit> {
     /// Number of steps of a minute, and of the 10 min before.
     const MINUTE: usize = 6;
     const BEFORE: usize = 60;
-    /// Maximum number of limits, and their minimum number of denials.
+    /// Maximum number of limits.
     const MOST: usize = 50;
-    const FEW: u64 = 20;
     let mut limits: Vec<(String, Counts, Counts, Option<ChangedLimit>)> =
         service.activity.limits(|limits| {
             let read = limits.iter().map(|(name, limit)| {
                 let (now, before) = limit.steps(|it| (it.sum(0, MINUTE), it.sum(MINUTE, BEFORE)));
-                (name, now, before, limit.changed())
+                (name, now, before, limit)
             });
-            let many = read.filter(|(_, now, ..)| now.denied >= FEW);
-            many.map(|(name, now, before, changed)| (name.to_string(), now, before, changed))
+            let many = read.filter(|(_, now, ..)| now.denied >= FEW_DENIALS);
+            many.map(|(name, now, before, limit)| (name.to_string(), now, before, limit.changed()))
                 .collect()
         });
     limits
         .sort_unstable_by(|one, other| other.1.denied.cmp(&one.1.denied).then(one.0.cmp(&other.0)));
     limits.truncate(MOST);
-    let reloads = service.watch.as_ref().map(|watch| watch.reloads()).unwrap_or_default();
+    let watch = service.watch.as_ref().filter(|_| limits.iter().any(|(.., it)| it.is_some()));
+    let reloads = watch.map(|watch| watch.reloads()).unwrap_or_default();
     let denying = limits.into_iter().map(|(limit, now, before, changed)| {
         let reload = changed.and_then(|changed| reload_of(&limit, changed, &reloads));
         let few = service.top_keys.few(&limit, 1);

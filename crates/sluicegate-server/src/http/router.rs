@@ -210,9 +210,9 @@ mod tests {
     use crate::http::waiting::Waiting;
     use crate::serving::Stages;
 
-    /// Returns a service with these limits and clients.
     const TOKEN: &str = "t";
 
+    /// Returns a service with these limits and clients.
     fn service_of(registry: RegistryBuilder, config: &Config) -> Arc<Service> {
         let registry = registry.config(config);
         let turns = Turns::new(config.service.max_requests);

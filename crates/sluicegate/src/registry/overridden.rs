@@ -10,7 +10,7 @@ use crate::overrides::{ChangedKeys, OfLimit};
 #[derive(Debug, Default)]
 pub(super) struct Overridden(HashMap<Box<str>, Entry>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
     overrides: OfLimit,
     /// The keys whose overrides changed since they were applied.
@@ -26,9 +26,7 @@ impl Overridden {
             self.0.remove(limit);
             return;
         }
-        let none =
-            || Entry { overrides: OfLimit::default(), changed: ChangedKeys::new(), applied: None };
-        let entry = self.0.entry(limit.into()).or_insert_with(none);
+        let entry = self.0.entry(limit.into()).or_default();
         entry.overrides = overrides;
         entry.changed.extend(changed);
     }
@@ -53,13 +51,17 @@ impl Overridden {
             }
             let overridden = base.overridden(&entry.overrides, before.map(|it| (it, &changed)));
             let problems = overridden.override_problems();
-            for (key, problem) in problems.iter() {
-                if before.is_some() && !changed.contains(&key.map(Into::into)) {
-                    continue;
-                }
+            let warn = |key: Option<&[u8]>, problem: &str| {
                 let of =
                     key.map_or_else(String::new, |key| format!(" of key `{}`", key.escape_ascii()));
                 tracing::warn!(limit = &**name, "the override{of} isn't in force: {problem}");
+            };
+            // The log has the problems of other keys already.
+            match before {
+                None => problems.iter().for_each(|(key, problem)| warn(key, problem)),
+                Some(_) => changed.iter().map(Option::as_deref).for_each(|key| {
+                    problems.of(key).iter().for_each(|problem| warn(key, problem));
+                }),
             }
             entry.applied = Some((Arc::clone(base), Arc::new(overridden)));
         }

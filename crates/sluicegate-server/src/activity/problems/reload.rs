@@ -1,6 +1,6 @@
 //! A reload that made a limit deny more.
 
-use super::{DenyingLimit, FEW, Problem, WARNING, permille, problem};
+use super::{DenyingLimit, FEW_DENIALS, Problem, WARNING, permille, problem};
 use crate::activity::Counts;
 
 /// The newest reload that changed a limit, with the decisions before and since.
@@ -40,7 +40,7 @@ impl Span {
 pub(super) fn denies_since(limit: &DenyingLimit) -> Option<Problem> {
     const POINTS: u64 = 100;
     let LimitReload { time, changes, before, since } = limit.reload.as_ref()?;
-    if before.of().0 < FEW || since.counts.denied < FEW {
+    if before.of().0 < FEW_DENIALS || since.counts.denied < FEW_DENIALS {
         return None;
     }
     let was = permille(before.of());

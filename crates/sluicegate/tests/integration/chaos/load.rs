@@ -419,7 +419,7 @@ fn asks_at(time: Duration) -> bool {
 #[expect(clippy::disallowed_methods, reason = "it is compared with what servers say")]
 pub(crate) fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_micros()).unwrap()
+    micros(since)
 }
 
 /// Returns the number of panics so far in the threads of this name, also in detached tasks.
