@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use memchr::memchr_iter;
+
 /// The file to which lines are appended, or standard output.
 #[derive(Debug)]
 pub(super) struct LogFile {
@@ -72,8 +74,7 @@ impl LogFile {
     /// Appends whole lines. After a failure the rest of a line may be in the file, so that the next line begins with a
     /// line break.
     pub(super) fn write(&mut self, lines: &[u8]) -> Written {
-        let all = count_lines(lines);
-        let none = |error| Written { lines: 0, lost: all, error: Some(error) };
+        let none = |error| Written { lines: 0, lost: count_lines(lines), error: Some(error) };
         let Some(file) = &mut self.file else {
             return none(io::Error::from(io::ErrorKind::NotFound));
         };
@@ -84,15 +85,17 @@ impl LogFile {
                 Err(error) => return none(error),
             }
         }
-        let (written, error) = write_up_to_a_failure(file, lines);
+        let ((written, rest), error) = write_up_to_a_failure(file, lines);
         self.is_torn = written.last().is_some_and(|last| *last != b'\n');
-        let lines = count_lines(written);
-        Written { lines, lost: all - lines, error }
+        Written { lines: count_lines(written), lost: count_lines(rest), error }
     }
 }
 
-/// Writes as much as possible, and returns that and the failure.
-fn write_up_to_a_failure<'l>(file: &mut File, lines: &'l [u8]) -> (&'l [u8], Option<io::Error>) {
+/// Writes as much as possible, and returns that, the rest and the failure.
+fn write_up_to_a_failure<'l>(
+    file: &mut File,
+    lines: &'l [u8],
+) -> ((&'l [u8], &'l [u8]), Option<io::Error>) {
     let mut rest = lines;
     let error = loop {
         if rest.is_empty() {
@@ -105,11 +108,11 @@ fn write_up_to_a_failure<'l>(file: &mut File, lines: &'l [u8]) -> (&'l [u8], Opt
             Err(error) => break Some(error),
         }
     };
-    (lines.get(..lines.len() - rest.len()).unwrap_or_default(), error)
+    (lines.split_at(lines.len() - rest.len()), error)
 }
 
 fn count_lines(bytes: &[u8]) -> u64 {
-    super::count(bytes.iter().filter(|byte| **byte == b'\n').count())
+    super::count(memchr_iter(b'\n', bytes).count())
 }
 
 /// Returns `true` if a file's last line isn't whole: a process ended while it wrote.
