@@ -1,4 +1,4 @@
-//! Tests that `docs/metrics.md` lists the fields of all events.
+//! Tests that `docs/operation.md` lists the fields of all events.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn the_guide_lists_the_fields_of_all_events() {
             }
         }
     }
-    let guide = fs::read_to_string(root.join("docs/metrics.md")).unwrap();
+    let guide = fs::read_to_string(root.join("docs/operation.md")).unwrap();
     let (_, table) =
         guide.split_once("| field of an event | meaning |\n").expect("the table of fields");
     let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
