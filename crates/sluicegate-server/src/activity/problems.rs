@@ -304,7 +304,7 @@ fn denying(limit: &DenyingLimit) -> Vec<Problem> {
         let share = u128::from(*denials) * 100 / u128::from((*of).max(1));
         let text = format!("Key `{key}` has {share} % of the denials of limit `{name}`.");
         let remedy =
-            "Ask its owner to slow down, raise the key's numbers with an override, or ban it.";
+            "Ask its owner to slow down, raise the key's numbers with an override, or pause it.";
         let found_here = problem(format!("main-key:{name}"), WARNING, text, remedy);
         found.push(Problem { limit: Some(name.clone()), ..found_here });
     }
