@@ -3,10 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+/// Returns `true` if a text has only characters of ASCII that every terminal shows.
+pub(crate) fn is_plain(text: &[u8]) -> bool {
+    // Without an early end, the compiler compares many bytes at a time.
+    text.iter().fold(true, |is_plain, byte| is_plain & matches!(byte, b' '..=b'~'))
+}
+
 /// Escapes such characters of a JSON text. They only are in its strings.
 pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
-    // Without an early end, the compiler compares many bytes at a time.
-    if text.bytes().fold(true, |is_plain, byte| is_plain & matches!(byte, b' '..=b'~')) {
+    if is_plain(text.as_bytes()) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len());

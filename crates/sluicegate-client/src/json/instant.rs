@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Serialize, Serializer};
 use sluicegate_core::Timestamp;
 
@@ -18,17 +19,27 @@ use sluicegate_core::Timestamp;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rfc3339(pub Timestamp);
 
-impl fmt::Display for Rfc3339 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Rfc3339 {
+    /// Calls `write` with the text. Each line of a log has a time, and `write!` would cost as much again as the text.
+    fn with<T>(self, write: impl FnOnce(&str) -> T) -> T {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
         let instant = i64::try_from(self.0.as_micros()).ok();
         let instant = instant.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
-        // Every time of a store is in the range of both types.
-        write!(f, "{:.6}", instant.unwrap_or_default())
+        let mut text = String::with_capacity(32);
+        // Every time of a store is in the range of both types, and writing to a string can't fail.
+        let _ = PRINTER.print_timestamp(&instant.unwrap_or_default(), &mut text);
+        write(&text)
+    }
+}
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with(|text| f.write_str(text))
     }
 }
 
 impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.with(|text| serializer.serialize_str(text))
     }
 }

@@ -13,7 +13,7 @@ use sluicegate_client::json::{PAUSED, Rfc3339, STORE_FULL};
 
 use super::key_form::WrittenKey;
 use super::row::{Row, RowCost};
-use crate::printable_json::printable_json;
+use crate::printable_json::{is_plain, printable_json};
 use crate::trace_context::TraceId;
 
 /// The parts of a line that aren't of its row.
@@ -34,6 +34,9 @@ pub(super) fn append(row: &Row<'_>, terms: &LineTerms<'_>, bytes: &mut Vec<u8>) 
     let start = bytes.len();
     // Writing to a `Vec` can't fail, and every name is text.
     let _ = serde_json::to_writer(&mut *bytes, &Line::new(row, terms));
+    if is_plain(&bytes[start..]) {
+        return;
+    }
     // Lines may be read in a terminal, and by programs that split lines at other characters too.
     let escaped = match std::str::from_utf8(&bytes[start..]).map(printable_json) {
         Ok(Cow::Owned(escaped)) => escaped,
