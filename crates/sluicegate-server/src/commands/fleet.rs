@@ -1,5 +1,7 @@
 //! `fleet`: lists the processes of a service.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use sluicegate_core::printable;
 
@@ -14,6 +16,9 @@ struct Fleet {
     processes: Vec<Entry>,
     differing_for_ms: Option<u64>,
 }
+
+/// The configuration of a process that has no file.
+const NO_FILE: &str = "no file";
 
 /// Lists the processes of a service.
 ///
@@ -34,7 +39,7 @@ pub(crate) async fn fleet(args: ServiceArgs) -> Result<Exit, Failure> {
 
 fn print(fleet: &Fleet) {
     for entry in &fleet.processes {
-        let config = entry.config.as_deref().unwrap_or("no file");
+        let config = entry.config.as_deref().unwrap_or(NO_FILE);
         say(format_args!(
             "{}  {}  up {}  {} decisions/s  {} leased  config {} for {}",
             printable(&entry.name),
@@ -54,12 +59,24 @@ fn print(fleet: &Fleet) {
             }
         }
     }
-    match fleet.differing_for_ms {
-        Some(differing) => say(format_args!(
-            "two configurations have decided at the same time for {}",
-            words(differing)
-        )),
-        None => say("all have the same configuration"),
+    let Some(differing) = fleet.differing_for_ms else {
+        let is_refused = fleet.processes.iter().any(|entry| entry.refused.is_some());
+        return say(match is_refused {
+            true => "all have the same configuration: the newest file is refused",
+            false => "all have the same configuration",
+        });
+    };
+    let mut holders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Entry { name, config, .. } in &fleet.processes {
+        holders.entry(config.as_deref().unwrap_or(NO_FILE)).or_default().push(name);
+    }
+    say(format_args!(
+        "{} configurations have decided at the same time for {}:",
+        holders.len(),
+        words(differing)
+    ));
+    for (config, names) in holders {
+        say(format_args!("    {}  {}", printable(config), printable(&names.join(", "))));
     }
 }
 

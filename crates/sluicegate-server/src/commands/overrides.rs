@@ -90,7 +90,8 @@ async fn get(args: OverrideOfArgs) -> Result<Exit, Failure> {
 
 async fn clear(args: OverrideOfArgs) -> Result<Exit, Failure> {
     let OverrideOfArgs { limit, key, to, admin_token } = args;
-    let done = || say("cleared");
+    let is_json = to.json;
+    let done = || say(if is_json { r#"{"cleared":true}"# } else { "cleared" });
     if let Some(service) = &to.server {
         let token = admin_token.read()?;
         let call = call(Method::DELETE, service, (&limit, key.as_deref()), token.as_deref())?;

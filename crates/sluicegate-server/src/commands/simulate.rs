@@ -1,5 +1,6 @@
 //! `simulate`: what other limits would have decided about recorded requests.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -129,8 +130,10 @@ fn print(simulation: &Simulation) {
     if *left_out > 0 {
         say(format_args!("{left_out} more decisions are left out."));
     }
-    for limit in limits {
-        let LimitAnswer { requests, denied, was_denied, newly_denied, newly_allowed, .. } = limit;
+    let mut asked: Vec<_> = limits.iter().filter(|limit| limit.requests > 0).collect();
+    asked.sort_by_key(|limit| Reverse(limit.newly_denied));
+    for limit in &asked {
+        let LimitAnswer { requests, denied, was_denied, newly_denied, newly_allowed, .. } = *limit;
         let name = printable(&limit.limit);
         say(format_args!(
             "{name}: {denied} of {requests} denied, {was_denied} then; {newly_denied} newly denied, {newly_allowed} newly allowed"
@@ -148,5 +151,10 @@ fn print(simulation: &Simulation) {
                 key.newly_denied, key.requests
             ));
         }
+    }
+    let idle = limits.len() - asked.len();
+    if idle > 0 {
+        let idle = counted(u64::try_from(idle).unwrap_or(u64::MAX), "limit");
+        say(format_args!("{idle} without a recorded request."));
     }
 }

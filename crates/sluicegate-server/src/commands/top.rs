@@ -54,6 +54,7 @@ struct Problem {
     severity: String,
     text: String,
     remedy: String,
+    since_ms: Option<u64>,
     detail: Option<String>,
 }
 
@@ -193,12 +194,13 @@ fn head(now: &Now, limits: &Limits) -> String {
     }
     if let Some(Quantiles { p50, p99 }) = &now.decision_us {
         let (half, most) = (lines::words(*p50), lines::words(*p99));
-        let _ = write!(text, ", a decision takes {half}, and 1 of 100 more than {most}");
+        let _ = write!(text, ", decisions take {half} (p50) and {most} (p99)");
     }
     text.push('\n');
     for problem in &now.problems {
         let (severity, said) = (printable(&problem.severity), printable(&problem.text));
-        let _ = writeln!(text, "{severity}: {said} {}", printable(&problem.remedy));
+        let since = problem.since_ms.map(|ms| format!(" for {}", words(ms))).unwrap_or_default();
+        let _ = writeln!(text, "{severity}{since}: {said} {}", printable(&problem.remedy));
         for line in problem.detail.iter().flat_map(|detail| detail.lines()) {
             let _ = writeln!(text, "    {}", printable(line));
         }

@@ -90,14 +90,7 @@ fn units(count: u64, with_verb: bool) -> String {
     format!("{count}{verb}")
 }
 
-/// Returns a duration as a setting would have it.
+/// Returns a duration in words.
 pub(super) fn span(duration: Duration) -> String {
-    // Microseconds say nothing to a reader once it is seconds.
-    let micros = duration.as_micros();
-    let coarse = match micros {
-        0..10_000 => micros,
-        10_000..10_000_000 => micros.next_multiple_of(1_000),
-        _ => micros.next_multiple_of(1_000_000),
-    };
-    Span::from(Duration::from_micros(u64::try_from(coarse).unwrap_or(u64::MAX))).to_string()
+    Span::from(duration).in_words()
 }
