@@ -88,7 +88,8 @@ struct Ready {
     store: StoreState,
 }
 
-/// `GET /v1/limits`: a page of the limits that the caller may use, in the order of the configuration.
+/// `GET /v1/limits`: a page of the limits that the caller may use, in the order of the configuration. With `limit`, only
+/// that one.
 ///
 /// A cursor is the number of limits before it. So a list that spans a change of the configuration
 /// may miss some limits; its pages then have different generations.
@@ -98,14 +99,18 @@ pub(super) async fn limits(
 ) -> Result<Response, ApiError> {
     let (head, _) = request.into_parts();
     let caller = guard::admit(&service.access, &head, Call::ListLimits)?;
-    let query = Query::read(&head.uri, &["after", "count"], "/v1/limits?count=100")?;
+    let query = Query::read(&head.uri, &["after", "count", "limit"], "/v1/limits?count=100")?;
+    let wanted = query.get("limit");
     let before = query.after()?.as_ref().map_or(Ok(0), place)?;
     let count = query.page(None)?.count();
     let registry = &service.registry;
     let config = ConfigEntry { generation: registry.generation(), stale: service.is_stale() };
     let (configs, origins) = (registry.limits(), registry.origins());
     let all = configs.iter().enumerate().skip(before);
-    let mut own = all.filter(|(_, config)| caller.covers(config.limit.name().as_str()));
+    let mut own = all.filter(|(_, config)| {
+        let name = config.limit.name().as_str();
+        caller.covers(name) && wanted.is_none_or(|wanted| wanted == name)
+    });
     let page = own.by_ref().take(count);
     let limits = page.map(|(_, config)| limit_entry(registry, &origins, config)).collect();
     let next = own.next().map(|(index, _)| index.to_string());

@@ -13,6 +13,56 @@ import { count, plain, shown, span } from "./text.js";
 const words = ({ limit, key }) => [shown(key, 80), " under ", shown(limit)];
 const body = ({ limit, key }, more = {}) => ({ limit, key, ...more });
 
+/** Calls of a ban and of a pause: what was done, the call that ends it, and what that did. */
+const CALLS = { ban: ["Banned", "unban", "Unbanned"], pause: ["Paused", "resume", "Resumed"] };
+
+/** Returns the ban, or the longest pause of the limit or of one policy. */
+const inForce = async (of, noun, policy) => (await call("v1/peek", body(of, policy ? { cost: { [policy]: 1 } } : {})))[noun];
+
+/** Says before an act that a longer ban or pause stays. */
+const laterEnd = (of, noun) => (of.decision?.[noun] ? ` The ${noun} in force ends in ${span(of.decision[noun].ends_in_ms)}, and the later end counts.` : "");
+
+/** Returns a call that sets a ban or a pause again for the rest of its time, and says so: null if none is left. */
+function restorer(of, noun, old) {
+  const ends = performance.now() + (old?.ends_in_ms ?? 0);
+  return async () => {
+    const left = Math.ceil(ends - performance.now());
+    if (left <= 0) return null;
+    await call(`v1/${noun}`, body(of, { for: `${Math.max(1000, left)}ms`, ...(old.policy ? { policy: old.policy } : {}) }));
+    return [`The earlier ${noun} is in force again: `, ...words(of), ` for ${span(left)}.`];
+  };
+}
+
+/** Sets a ban or a pause. Its undo ends it first: a shorter one never shortens a longer one. */
+async function set(of, noun, lasts, more = {}) {
+  const [done, end, ended] = CALLS[noun];
+  const old = await inForce(of, noun, more.policy);
+  const restore = restorer(of, noun, old);
+  const made = (await call(`v1/${noun}`, body(of, { for: lasts.trim(), ...more })))[noun];
+  if (!made) return { said: ["The limit is off, so nothing changed for ", ...words(of), "."] };
+  return {
+    said: old?.ends_in_ms >= made.ends_in_ms
+      ? [`An earlier ${noun} ends later: `, ...words(of), ` is ${done.toLowerCase()} for ${span(old.ends_in_ms)}.`]
+      : [`${done} `, ...words(of), ` for ${span(made.ends_in_ms)}.`],
+    undo: async () => {
+      await call(`v1/${end}`, body(of, more));
+      return await restore() ?? [`${ended} `, ...words(of), "."];
+    },
+  };
+}
+
+/** Ends a ban or all pauses. */
+async function lift(of, noun) {
+  const [, end, ended] = CALLS[noun];
+  const old = await inForce(of, noun);
+  const restore = restorer(of, noun, old);
+  const { forgotten } = await call(`v1/${end}`, body(of));
+  return {
+    said: [forgotten ? `${ended} ` : `There was no ${noun} of `, ...words(of), "."],
+    undo: old && (async () => await restore() ?? [`The ${noun} of `, ...words(of), " would have ended by now."]),
+  };
+}
+
 /**
  * Asks, acts, and says what was done.
  * @param {Subject} of
@@ -43,19 +93,8 @@ export function ban(of) {
   const lasts = text("1h");
   return confirm(of, {
     title: "Ban the key", verb: "Ban", fields: [field("For", lasts, "1s to 30d")],
-    sentence: () => ["Every request of ", ...words(of), ` is denied for ${plain(lasts.value)} from now, in all processes.`],
-    act: async () => {
-      const old = of.decision?.ban;
-      await call("v1/ban", body(of, { for: lasts.value.trim() }));
-      return {
-        said: ["Banned ", ...words(of), ` for ${plain(lasts.value)}.`],
-        undo: async () => {
-          if (old) await call("v1/ban", body(of, { for: `${Math.max(1000, old.ends_in_ms)}ms` }));
-          else await call("v1/unban", body(of));
-          return [old ? "The earlier ban is in force again: " : "Not banned any more: ", ...words(of), "."];
-        },
-      };
-    },
+    sentence: () => ["Every request of ", ...words(of), ` is denied for ${plain(lasts.value)} from now, in all processes.${laterEnd(of, "ban")}`],
+    act: () => set(of, "ban", lasts.value),
   });
 }
 
@@ -64,16 +103,7 @@ export function unban(of) {
   return confirm(of, {
     title: "Lift the ban", verb: "Unban",
     sentence: () => ["The ban of ", ...words(of), left === null ? " is lifted." : ` is lifted; it would have ended in ${span(left)}.`],
-    act: async () => {
-      const { forgotten } = await call("v1/unban", body(of));
-      return {
-        said: [forgotten ? "Unbanned " : "There was no ban of ", ...words(of), "."],
-        undo: left === null ? undefined : async () => {
-          await call("v1/ban", body(of, { for: `${Math.max(1000, left)}ms` }));
-          return ["Banned again: ", ...words(of), ` for ${span(left)}.`];
-        },
-      };
-    },
+    act: () => lift(of, "ban"),
   });
 }
 
@@ -83,20 +113,11 @@ const policyList = of => select([["", "the whole limit"], ...(of.decision?.polic
 export function pause(of) {
   const lasts = text("30s");
   const policy = policyList(of);
-  const chosen = () => (policy.value ? { policy: policy.value } : {});
   return confirm(of, {
     title: "Pause the key", verb: "Pause", fields: [field("For", lasts), field("Pause", policy)],
-    sentence: () => [policy.value ? `Requests that the policy ${plain(policy.value)} counts are denied for ` : "Every request is denied for ", ...words(of), ` until ${plain(lasts.value)} from now.`],
-    act: async () => {
-      await call("v1/pause", body(of, { for: lasts.value.trim(), ...chosen() }));
-      return {
-        said: ["Paused ", ...words(of), ` for ${plain(lasts.value)}.`],
-        undo: async () => {
-          await call("v1/resume", body(of, chosen()));
-          return ["Resumed ", ...words(of), "."];
-        },
-      };
-    },
+    sentence: () => [policy.value ? `Requests that the policy ${plain(policy.value)} counts are denied for ` : "Every request is denied for ", ...words(of),
+      ` until ${plain(lasts.value)} from now.${laterEnd(of, "pause")}`],
+    act: () => set(of, "pause", lasts.value, policy.value ? { policy: policy.value } : {}),
   });
 }
 
@@ -104,17 +125,8 @@ export function resume(of) {
   const old = of.decision?.pause;
   return confirm(of, {
     title: "End the pause", verb: "Resume",
-    sentence: () => ["All pauses of ", ...words(of), old ? ` end now, ${span(old.ends_in_ms)} early.` : " end now."],
-    act: async () => {
-      const { forgotten } = await call("v1/resume", body(of));
-      return {
-        said: [forgotten ? "Resumed " : "There was no pause of ", ...words(of), "."],
-        undo: old && (async () => {
-          await call("v1/pause", body(of, { for: `${Math.max(1, old.ends_in_ms)}ms`, ...(old.policy ? { policy: old.policy } : {}) }));
-          return ["Paused again: ", ...words(of), ` for ${span(old.ends_in_ms)}.`];
-        }),
-      };
-    },
+    sentence: () => ["All pauses of ", ...words(of), old ? ` end now, the longest ${span(old.ends_in_ms)} early. Undo restores only that one.` : " end now."],
+    act: () => lift(of, "pause"),
   });
 }
 

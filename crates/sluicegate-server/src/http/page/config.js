@@ -75,7 +75,8 @@ function auditPart() {
   let next = null;
   const more = button("Older changes", () => load(next));
   const list = table("Changes of overrides", [["when", "number"], "who", "limit", "key", "change", ["note", "mid"]], body);
-  const node = el("section", { "aria-labelledby": "audit-title" }, el("h2", { id: "audit-title" }, "Overrides: who changed what"), none, list, el("p", { class: "buttons" }, more, button("Newest changes", () => load(null))));
+  const node = el("section", { "aria-labelledby": "audit-title" }, el("h2", { id: "audit-title" }, "Overrides: who changed what"),
+    el("p", {}, el("a", { href: address("", { show: "overridden" }) }, "Limits with overrides")), none, list, el("p", { class: "buttons" }, more, button("Newest changes", () => load(null))));
   async function load(after) {
     try {
       const page = await call(withQuery("v1/audit", { count: 50, after }));

@@ -59,11 +59,11 @@ export function fill(parent, items, nameOf, make) {
   rowsOf.set(parent, rows);
 }
 
-/** Returns a table with these columns: a text, or a text and a class. */
+/** Returns a table with these columns: a text, or a text, a class and a title. */
 export function table(caption, columns, body = el("tbody")) {
   const heads = columns.map(column => {
-    const [text, name] = [column].flat();
-    return el("th", { scope: "col", class: name }, text);
+    const [text, name, title] = [column].flat();
+    return el("th", { scope: "col", class: name, title }, text);
   });
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el("table", {}, el("caption", { class: "hidden" }, caption), el("thead", {}, el("tr", {}, ...heads)), body));

@@ -5,8 +5,8 @@ import { el, setText, table } from "./dom.js";
 import { keyLink, limitLink } from "./links.js";
 import { count, plain, plural, rate, span } from "./text.js";
 
-function processRow(process, newest) {
-  const differs = process.config !== newest;
+function processRow(process, usual) {
+  const differs = process.config !== usual;
   return el("tr", {},
     el("th", { scope: "row" }, plain(process.name), process.is_self ? el("span", { class: "tag" }, "this one") : ""),
     el("td", { class: "mid" }, process.version), el("td", { class: "number mid" }, span(process.uptime_ms)), el("td", { class: "number" }, count(process.decisions_per_s)),
@@ -18,6 +18,16 @@ function processRow(process, newest) {
 
 const shareRow = (limit, who, { assigned_buckets, rate: total, assigned, needed, unassigned }) => el("tr", {}, el("td", {}, limitLink(limit)), el("td", {}, who),
   ...[assigned_buckets, total, assigned, needed, unassigned].map(number => el("td", { class: "number" }, rate(number))));
+
+/** Returns the configurations, that of most processes first; of equals, the one that was taken over last. */
+function configurations(processes) {
+  const known = new Map();
+  for (const { config, config_age_ms: age } of processes) {
+    const { processes: number, age: least } = known.get(config) ?? { processes: 0, age };
+    known.set(config, { config, processes: number + 1, age: Math.min(age, least) });
+  }
+  return [...known.values()].sort((a, b) => b.processes - a.processes || a.age - b.age);
+}
 
 /** The part of the view about the fleet. It stays as it is while its content doesn't change. */
 export function fleetPart() {
@@ -37,13 +47,14 @@ export function fleetPart() {
       setText(about, error.message);
       return;
     }
-    // The newest configuration is the one that was taken over last.
-    const newest = fleet.processes.toSorted((a, b) => a.config_age_ms - b.config_age_ms)[0]?.config;
+    const all = configurations(fleet.processes);
+    const [usual, other] = all;
+    const which = usual?.processes === other?.processes ? "that was taken over last" : "that most processes have";
     setText(about, fleet.differing_for_ms === null ? `${plural(fleet.processes.length, "process").replace("processs", "processes")}, one configuration.`
-      : `Two configurations have decided at the same time for ${span(fleet.differing_for_ms)}: reload the processes marked below, or repair their file.`);
+      : `${plural(all.length, "configuration")} have decided at the same time for ${span(fleet.differing_for_ms)}. The marked processes don't have the one ${which}: reload them, or repair their file.`);
     about.className = fleet.differing_for_ms === null ? "soft" : "bad";
     // An open detail, and the reader's place in it, stays.
-    if (!processes.querySelector("details[open]")) processes.replaceChildren(...fleet.processes.map(process => processRow(process, newest)));
+    if (!processes.querySelector("details[open]")) processes.replaceChildren(...fleet.processes.map(process => processRow(process, usual.config)));
     quotas.hidden = fleet.quotas.limits.length === 0;
     if (quotas.hidden) return;
     setText(streams, `${plural(fleet.quotas.streams, "stream")} with ${plural(fleet.quotas.buckets, "bucket")}. Rates are in requests per second.`);

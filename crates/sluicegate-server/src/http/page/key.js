@@ -84,7 +84,17 @@ export class KeyDrawer {
     this.build();
     this.node.hidden = false;
     document.getElementById("drawer-title").focus();
+    this.findBans();
     this.refresh(true);
+  }
+
+  /** Hides the bans of a limit that has no rule for them. */
+  async findBans() {
+    const { turn, bans, hint } = this;
+    const error = await call(withQuery("v1/bans", { limit: this.of.limit, count: 1 })).catch(caught => caught);
+    if (turn !== this.turn) return;
+    hint.hidden = error.code !== "unsupported";
+    for (const each of bans) each.hidden = !hint.hidden;
   }
 
   close() {
@@ -103,6 +113,8 @@ export class KeyDrawer {
     const { of } = this;
     const act = (text, run, attributes) => button(text, () => run(this.of), attributes);
     this.problem = el("p", { class: "problem", role: "alert" });
+    this.bans = [act("Ban…", actions.ban), act("Unban…", actions.unban)];
+    this.hint = el("p", { class: "soft", hidden: true }, "This limit has no rule for bans: use “Pause…” instead.");
     this.parts = {
       state: part("State", bars),
       override: part("Override", override => [
@@ -130,8 +142,8 @@ export class KeyDrawer {
       el("p", {}, "under ", limitLink(of.limit), " · ", el("a", { href: address("decisions", { limit: of.limit, key: of.key }) }, "all its decisions")),
       this.problem, this.parts.state.node,
       el("div", { class: "buttons", role: "group", "aria-label": "Actions on the key" },
-        act("Peek", () => this.refresh(true)), act("Ban…", actions.ban), act("Unban…", actions.unban), act("Pause…", actions.pause),
-        act("Resume…", actions.resume), act("Refund…", actions.refund), act("Reset…", actions.reset)),
+        act("Peek", () => this.refresh(true)), ...this.bans, act("Pause…", actions.pause),
+        act("Resume…", actions.resume), act("Refund…", actions.refund), act("Reset…", actions.reset)), this.hint,
       this.parts.why.node, this.parts.override.node, this.parts.holds.node, this.parts.decisions.node);
   }
 

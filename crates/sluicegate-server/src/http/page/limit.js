@@ -16,6 +16,22 @@ function topTable(limit, caption, unit, keys) {
   return el("div", {}, el("h4", {}, caption), keys.length ? list : el("p", { class: "soft" }, "none"));
 }
 
+/** Returns a list of the overrides of keys, which grows by a page at a time. */
+function overrideList(name, first) {
+  const list = el("ul");
+  let next = null;
+  const more = button("More overrides", () => read(next).then(add, error => { more.textContent = `${error.message} Try again`; }));
+  function add(page) {
+    list.append(...page.overrides.map(of => el("li", {}, keyLink(name, of, 60), `: ${overrideSentence(of)}`)));
+    next = page.next;
+    more.textContent = "More overrides";
+    more.hidden = !next;
+  }
+  const read = after => call(withQuery(limitPath(name, "overrides"), { count: 20, after }));
+  add(first);
+  return [list, more];
+}
+
 /** Shows more about a limit. `policies` keeps the text of its policies. */
 export function limitDetails(name) {
   let policies = [];
@@ -48,7 +64,7 @@ export function limitDetails(name) {
         ...fact("Lists", `${plural(entry.allow, "entry").replace("entrys", "entries")} of allow, ${count(entry.block)} of block; ${plural(entry.overrides, "override")} in the file`),
       ] : []),
       ...fact("Override of all keys", whole ? overrideSentence(whole) : "none", " ", whole ? button("End it…", () => askClear(name, null, load)) : null),
-      ...fact("Overrides of keys", overrides?.overrides.length ? el("ul", {}, ...overrides.overrides.map(of => el("li", {}, keyLink(name, of, 60), `: ${overrideSentence(of)}`)), overrides.next ? el("li", {}, "and more") : "") : "none"),
+      ...fact("Overrides of keys", ...(overrides?.overrides.length ? overrideList(name, overrides) : ["none"])),
       ...(bans ? fact("Bans", bans.bans.length ? el("ul", {}, ...bans.bans.map(of => el("li", {}, keyLink(name, of, 60), ` for ${span(of.ends_in_ms)}`)), bans.next ? el("li", {}, "and maybe more") : "") : "none") : []));
     const tops = top && el("div", { class: "tops" }, topTable(name, "Most denied keys", "denials", top.by_denials), topTable(name, "Most used keys", "units", top.by_use),
       el("p", { class: "soft" }, `Counts of the last ${span(top.covers_ms)}.`));

@@ -7,6 +7,8 @@ import { limitDetails } from "./limit.js";
 import { keyLink } from "./links.js";
 import { count, keyId, plain, plural, rate } from "./text.js";
 
+const CAPACITY = "What the key with the highest use took, as a share of what it could take under the fullest policy, in this process.";
+
 /** Fills a cell with keys and their counts. */
 function showKeys(cell, limit, keys) {
   fill(cell, keys ?? [], keyId, () => {
@@ -94,7 +96,7 @@ export function limitsView(onquery) {
   /** The limits that are open, at most as many as a window has rows. */
   const opened = new Set();
   const search = el("input", { type: "search", autocomplete: "off" });
-  const sort = select([["denied", "most denied"], ["rate", "most requests"], ["shadow", "most shadow denials"], ["capacity", "fullest"], ["name", "name"]]);
+  const sort = select([["denied", "most denied"], ["rate", "most requests"], ["shadow", "most shadow denials"], ["capacity", "most used capacity"], ["name", "name"]]);
   const show = select([["all", "all"], ["busy", "busy"], ["denied", "denying"], ["shadow", "in shadow"], ["overridden", "overridden"], ["off", "off"]]);
   const size = select(["25", "50", "100", "200"]);
   size.value = "50";
@@ -107,7 +109,7 @@ export function limitsView(onquery) {
   const form = el("form", { class: "filters", role: "search", "aria-label": "Find limits", oninput: changed, onsubmit: event => event.preventDefault() },
     field("Search", search), field("Sort by", sort), field("Show", show), field("Rows", size));
   const list = table("Limits", ["limit", ["policies", "wide"], "last 15 min", ["allowed/s", "number mid"], ["denied/s", "number"],
-    ["allowed / denied in 15 min", "number mid"], "top denied keys", ["top keys by use", "wide"], ["capacity", "number mid"]], el("tbody", { hidden: true }));
+    ["allowed / denied in 15 min", "number mid"], "top denied keys", ["top keys by use", "wide"], ["used capacity", "number mid", CAPACITY]], el("tbody", { hidden: true }));
   const rows = list.querySelector("table");
   // The rows are bodies of their own, after the head.
   rows.querySelector("tbody").remove();
@@ -126,14 +128,16 @@ export function limitsView(onquery) {
   return {
     node,
     query: () => ({ sort: sort.value, show: show.value, search: search.value, count: size.value, offset }),
-    /** Shows one limit, opened. */
-    find(name) {
-      search.value = name;
-      sort.value = "name";
-      show.value = "all";
+    /** Shows one limit, opened, or those that an address chooses. */
+    find({ limit = "", show: which }) {
+      search.value = limit;
+      if (limit) sort.value = "name";
+      show.value = which ?? "all";
+      // An unknown choice selects nothing.
+      show.value ||= "all";
       offset = 0;
       opened.clear();
-      opened.add(name);
+      if (limit) opened.add(limit);
     },
     event(data) {
       last = data;

@@ -28,7 +28,7 @@ const recent = recentView(() => connect());
 const now = {
   node: el("div", { class: "view" }, figures.node, denied.node, limits.node),
   show(parameters) {
-    if (parameters.limit !== undefined) limits.find(parameters.limit);
+    if (parameters.limit !== undefined || parameters.show !== undefined) limits.find(parameters);
   },
   // Before the first event, nothing is known about denials.
   tick: () => problemCount !== null && denied.update(newestDenied.list),

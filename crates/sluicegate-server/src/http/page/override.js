@@ -6,7 +6,7 @@ import { el, field, select } from "./dom.js";
 import { overrideText, plain, shown, span } from "./text.js";
 
 /** Returns what an override is of, as words. */
-const target = (limit, key) => (key === null ? ["every key of ", shown(limit)] : ["the key ", shown(key, 80), " of ", shown(limit)]);
+export const target = (limit, key) => (key === null ? ["every key of ", shown(limit)] : ["the key ", shown(key, 80), " of ", shown(limit)]);
 
 /** Returns the body that sets an override again, for the rest of its time. */
 function again(old) {

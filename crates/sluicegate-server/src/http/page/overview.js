@@ -3,7 +3,7 @@
 import { button, el, fill, setAttribute, setText } from "./dom.js";
 import { STEPS, line } from "./chart.js";
 import { bytes, count, keyName, micros, percent, plain, plural, rate, span } from "./text.js";
-import { grouped } from "./decisions.js";
+import { KEPT, grouped } from "./decisions.js";
 import { address, keyLink, limitLink } from "./links.js";
 
 /** A figure with its line over 15 min. `series` returns the line's numbers from the history. */
@@ -14,8 +14,8 @@ const FIGURES = [
     value: now => percent(now.rates.denied, now.rates.allowed + now.rates.denied),
     more: now => `${rate(now.rates.denied)}/s${now.rates.shadow_denied ? `, ${rate(now.rates.shadow_denied)}/s in shadow` : ""}`,
     bad: now => now.rates.denied > 0 },
-  { name: "Decision", series: of => of.decision_p99_us, text: micros, value: now => micros(now.decision_us?.p50), more: now => (now.decision_us ? `p50; p99 ${micros(now.decision_us.p99)}` : "") },
-  { name: "Store call", series: of => of.store_p99_us, text: micros, value: now => micros(now.store_us?.p50), more: now => (now.store_us ? `p50; p99 ${micros(now.store_us.p99)}` : "") },
+  { name: "Decision (p99)", series: of => of.decision_p99_us, text: micros, value: now => micros(now.decision_us?.p99), more: now => (now.decision_us ? `p50 ${micros(now.decision_us.p50)}` : "") },
+  { name: "Store call (p99)", series: of => of.store_p99_us, text: micros, value: now => micros(now.store_us?.p99), more: now => (now.store_us ? `p50 ${micros(now.store_us.p50)}` : "") },
   { name: "Store", series: of => of.store_up, text: number => (number ? "up" : "down"), value: now => now.store.state,
     more: now => [now.store.kind, now.breaker && `breaker ${now.breaker.replace("_", "-")}`].filter(part => part).join(", "),
     bad: now => now.store.state === "down" },
@@ -178,9 +178,10 @@ function deniedRow() {
 export function deniedNow() {
   const body = el("tbody");
   const none = el("p", { class: "soft", hidden: true }, "No request was denied lately.");
+  const about = el("p", { class: "soft", hidden: true }, `Counted in the newest ${count(KEPT)} denials of the last 5 min that this page has seen.`);
   const head = ["key", "limit", "denied by", "times", "then"].map(text => el("th", { scope: "col", class: text === "times" ? "number" : null }, text));
   const list = el("table", { class: "denied-now", "aria-labelledby": "denied-title", hidden: true }, el("thead", {}, el("tr", {}, ...head)), body);
-  const node = el("section", { "aria-labelledby": "denied-title" }, el("h2", { id: "denied-title" }, "Denied lately"), none, list);
+  const node = el("section", { "aria-labelledby": "denied-title" }, el("h2", { id: "denied-title" }, "Denied lately"), none, about, list);
   return {
     node,
     /** @param {import("./decisions.js").Decided[]} decisions the newest first */
@@ -189,6 +190,7 @@ export function deniedNow() {
       const groups = grouped(recent).sort((a, b) => b.count - a.count).slice(0, DENIED);
       none.hidden = groups.length > 0;
       list.hidden = groups.length === 0;
+      about.hidden = list.hidden;
       fill(body, groups, group => group.id, deniedRow);
     },
   };

@@ -7,6 +7,8 @@ import { ago, count, fileName, plain } from "./text.js";
 
 const FILTERS = ["limit", "key", "prefix", "outcome", "policy", "source", "client"];
 const ROWS = 100;
+/** The service has no longer page. */
+const EXPORTED = 1000;
 
 function row() {
   const cells = ["soft number", "", "outcome", "mid", "number", "number", "mid soft"].map(name => el("td", { class: name }));
@@ -62,7 +64,8 @@ export function recentView(onquery) {
     hold();
   }, { "aria-pressed": "false" });
   const problem = el("p", { class: "problem", role: "alert" });
-  const export_ = button("Export JSON lines", () => download().catch(error => { problem.textContent = error.message; }));
+  const export_ = button("Export JSON lines", () => download().catch(error => { problem.textContent = error.message; }),
+    { title: `At most the newest ${count(EXPORTED)} decisions` });
   const node = el("section", { class: "view", "aria-labelledby": "decisions-title" },
     el("div", { class: "head" }, el("h1", { id: "decisions-title" }, "Decisions"), pause, fresh, export_), form, problem, none, list);
 
@@ -110,7 +113,7 @@ export function recentView(onquery) {
 
   async function download() {
     problem.textContent = "";
-    const response = await send(withQuery("v1/recent", { ...filters(), count: 1000, format: "jsonl" }));
+    const response = await send(withQuery("v1/recent", { ...filters(), count: EXPORTED, format: "jsonl" }));
     if (!response.ok) throw await errorOf(response);
     const blob = await response.blob();
     if (!blob.size) throw new ApiError(0, "empty", "No decision passes these filters.");

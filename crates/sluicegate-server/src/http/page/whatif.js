@@ -6,7 +6,7 @@ import { notify, open } from "./dialog.js";
 import { button, el, field, select, table } from "./dom.js";
 import { entryOf, specsOf } from "./entry.js";
 import { keyLink, limitLink } from "./links.js";
-import { change } from "./override.js";
+import { change, target } from "./override.js";
 import { ago, count, percent, plain, plural, span } from "./text.js";
 
 /** Returns a text as YAML: JSON strings are YAML. */
@@ -29,6 +29,10 @@ function limitReport(of, isEstimate) {
     rows.length ? table(`Keys of ${plain(of.limit)}`, ["key", ["requests", "number"], ["denied", "number"], ["newly denied", "number"], ["denied from, to", "mid"]], el("tbody", {}, ...rows)) : null);
 }
 
+/** Limits that a report shows, and limits whose policies it names as not simulated. */
+const SECTIONS = 50;
+const UNPLAYED = 10;
+
 function report(answer) {
   const from = answer.from === "log" ? "the decision log" : "the recorder";
   const notes = [
@@ -36,9 +40,16 @@ function report(answer) {
     answer.left_out ? `${count(answer.left_out)} decisions were left out of the record, so real numbers are higher.` : "",
     answer.estimated ? "The record is a sample: the numbers are estimates." : "",
   ].filter(note => note);
+  const limits = answer.limits.toSorted((a, b) => b.newly_denied - a.newly_denied);
+  const found = limits.filter(of => of.requests > 0);
+  const unplayed = limits.filter(of => of.unplayed.length);
   return [
     el("p", { class: answer.estimated || answer.left_out ? "warning" : "" }, notes.join(" ")),
-    ...(answer.limits.length ? answer.limits.map(of => limitReport(of, answer.estimated)) : [el("p", {}, "No recorded decision is of these limits.")]),
+    unplayed.length ? el("p", { class: "warning" }, `Not simulated, because they count requests in flight: ${
+      unplayed.slice(0, UNPLAYED).map(of => `${of.unplayed.map(plain).join(", ")} of ${plain(of.limit)}`).join("; ")}${
+      unplayed.length > UNPLAYED ? `; and those of ${plural(unplayed.length - UNPLAYED, "more limit")}` : ""}.`) : "",
+    ...(found.length ? found.slice(0, SECTIONS).map(of => limitReport(of, answer.estimated)) : [el("p", {}, "No recorded decision of these limits was simulated.")]),
+    found.length > SECTIONS ? el("p", {}, `${plural(found.length - SECTIONS, "more limit")} had recorded requests.`) : "",
   ];
 }
 
@@ -92,13 +103,16 @@ export function whatIfView() {
   }
   async function confirmApply() {
     const lasts = el("input", { value: "2h", class: "short", autocomplete: "off" });
+    const key = el("input", { autocomplete: "off" });
     const name = limit.value;
     const wanted = lines();
+    const sentence = el("p", { class: "sentence" });
+    const say = () => sentence.replaceChildren("From now on, ", ...target(name, key.value || null), ` has ${wanted.map(plain).join(", ")}, in every process with this store.`);
+    say();
     await open({
       title: "Apply as override", verb: "Set the override", danger: true,
-      content: [field("Ends after", lasts, "empty: never"),
-        el("p", { class: "sentence" }, `From now on, every key of ${plain(name)} has ${wanted.map(plain).join(", ")}, in every process with this store.`)],
-      submit: () => change(name, null, { policies: wanted, note: "tried in a simulation", ...(lasts.value.trim() ? { for: lasts.value.trim() } : {}) }),
+      content: [field("Ends after", lasts, "empty: never"), el("div", { oninput: say }, field("Key", key, "empty: all keys")), sentence],
+      submit: () => change(name, key.value || null, { policies: wanted, note: "tried in a simulation", ...(lasts.value.trim() ? { for: lasts.value.trim() } : {}) }),
     });
   }
   async function submit(event) {

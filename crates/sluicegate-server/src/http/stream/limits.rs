@@ -76,6 +76,12 @@ impl Limits {
                 found.sort_by_cached_key(|found| (Reverse(found.weight(window.sort)), name(found)));
             }
         }
+        if !window.search.is_empty() {
+            // A link to a limit searches for its name, which may be a part of many other names.
+            found.sort_by_cached_key(|it| {
+                it.config.limit.name().as_str().to_lowercase() != window.search
+            });
+        }
         let steps = service.activity.totals(Totals::kept);
         let shown = found.into_iter().skip(window.offset).take(window.count);
         let rows: Vec<Row> = shown

@@ -31,13 +31,13 @@ fn a_ban_is_reached_confirmed_and_undone_by_the_keyboard_alone() {
     browser.press("Enter");
     browser.tab_to("Ban");
     browser.press("Enter");
-    browser.wait_for(".notice", "Banned mallory under login for 1h.");
+    browser.wait_for(".notice", "Banned mallory under login for 1 h.");
     browser.wait_for(".verdict", "Banned");
     let bans = site.service.get("/v1/bans?limit=login").json();
     assert_eq!(bans["bans"][0]["key"], "mallory");
     browser.tab_to("Undo");
     browser.press("Enter");
-    browser.wait_for(".notice", "Not banned any more");
+    browser.wait_for(".notice", "Unbanned mallory");
     browser.wait_for(".verdict", "Denied by gcra");
     assert_eq!(site.service.get("/v1/bans?limit=login").json()["bans"], json!([]));
     browser.eval("document.getElementById('drawer-title').focus()");
@@ -45,6 +45,64 @@ fn a_ban_is_reached_confirmed_and_undone_by_the_keyboard_alone() {
     browser.wait("the drawer is closed", "document.getElementById('drawer').hidden");
     browser
         .wait("the focus is on the link again", "document.activeElement.innerText === 'mallory'");
+    site.browser.finish();
+}
+
+/// A service keeps the later end of two bans or pauses.
+#[test]
+fn undo_sets_an_earlier_ban_or_pause_again_for_the_rest_of_its_time() {
+    let mut site = Site::start();
+    site.open(&key_view("login", "mallory"));
+    let peek = |site: &Site, of: &str| {
+        site.service.call("peek", "login", "mallory", &json!({})).json()[of]["ends_in_ms"].as_u64()
+    };
+    let rest = 3_500_000..=3_600_000;
+    for (set, done, end, ended) in
+        [("ban", "Banned", "Unban", "Unbanned"), ("pause", "Paused", "Resume", "Resumed")]
+    {
+        let open = format!("{}{}", set[..1].to_uppercase(), &set[1..]);
+        let act = |site: &mut Site, verb: &str, lasts: Option<&str>| {
+            site.browser.click(".drawer", &format!("{verb}…"));
+            if let Some(lasts) = lasts {
+                site.browser.fill_field("#dialog", "For", lasts);
+            }
+            site.browser.click("#dialog", verb);
+        };
+        let undo = |site: &mut Site, said: &str| {
+            site.browser.click(".notice:last-child", "Undo");
+            site.browser.wait_for(".notice:last-child", said);
+        };
+        site.service.call(set, "login", "mallory", &json!({"for": "1h"}));
+        site.browser.wait_for(".verdict", done);
+        // A longer one, and a shorter one.
+        act(&mut site, &open, Some("2h"));
+        site.browser.wait_for(".notice", &format!("{done} mallory under login for 2 h."));
+        assert!(peek(&site, set) > Some(7_000_000));
+        let again = format!("The earlier {set} is in force again: mallory under login for ");
+        undo(&mut site, &again);
+        assert!(peek(&site, set).is_some_and(|left| rest.contains(&left)));
+        act(&mut site, &open, Some("2s"));
+        let later = format!(
+            "An earlier {set} ends later: mallory under login is {} for",
+            done.to_lowercase()
+        );
+        site.browser.wait_for(".notice", &later);
+        undo(&mut site, &again);
+        assert!(peek(&site, set).is_some_and(|left| rest.contains(&left)));
+        // The end of it.
+        act(&mut site, end, None);
+        site.browser.wait_for(".notice", &format!("{ended} mallory under login."));
+        site.browser.wait_for(".verdict", "would be allowed");
+        undo(&mut site, &again);
+        assert!(peek(&site, set).is_some_and(|left| rest.contains(&left)));
+        act(&mut site, end, None);
+        site.browser.wait_for(".verdict", "would be allowed");
+    }
+    // A limit without a rule for bans.
+    site.open(&key_view("api", "alice"));
+    site.browser.wait_for(".drawer", "no rule for bans: use “Pause…” instead");
+    let bans = "[...document.querySelectorAll('.drawer button')].filter(of => /ban/i.test(of.innerText) && of.checkVisibility()).length";
+    assert_eq!(site.browser.eval(bans), 0);
     site.browser.finish();
 }
 
@@ -110,6 +168,11 @@ fn an_override_of_a_key_and_of_a_limit_is_set_and_undone() {
     browser.click(".notice:last-child", "Undo");
     browser.wait_for(".bars", "of 50 used");
     browser.wait_for(".drawer", "10 times");
+    browser.click(".drawer", "End the override…");
+    browser.click("#dialog", "End it");
+    browser.wait_for(".bars", "of 5 used");
+    browser.click(".notice:last-child", "Undo");
+    browser.wait_for(".bars", "of 50 used");
     browser.click(".drawer", "Close");
     browser.fill_field("main", "Search", "api");
     browser.click("tbody th", "api");
@@ -148,8 +211,17 @@ fn a_simulation_shows_who_would_be_denied_and_becomes_an_override() {
     );
     browser.click("main", "Apply as override");
     browser.wait_for("#dialog .sentence", "every key of login has gcra 2/h");
+    browser.fill_field("#dialog", "Key", "alice");
+    browser.wait_for("#dialog .sentence", "the key alice of login has gcra 2/h");
     browser.click("#dialog", "Set the override");
-    browser.wait_for(".notice", "Override set");
+    browser.wait_for(".notice", "Override set for the key alice");
+    let of = site.service.get("/v1/limits/login/overrides/alice").json();
+    assert_eq!(of["policies"], json!(["gcra 2/h"]));
+    browser.click(".notice", "Undo");
+    browser.wait_for(".notice", "Undone");
+    browser.click("main", "Apply as override");
+    browser.click("#dialog", "Set the override");
+    browser.wait_for(".notice", "Override set for every key");
     let of = site.service.get("/v1/limits/login/override").json();
     assert_eq!(of["policies"], json!(["gcra 2/h"]));
     // A whole file.
@@ -158,6 +230,9 @@ fn a_simulation_shows_who_would_be_denied_and_becomes_an_override() {
     browser.click(".what-if", "Simulate");
     // The override of the limit wins over a file.
     browser.wait_for(".report", "2 newly");
+    browser.wait_for(".warning", "in flight: concurrency 3 hold 10min of jobs.");
+    let reports = browser.eval("document.querySelectorAll('.report').length");
+    assert_eq!(reports, 1, "no other limit had requests");
     site.browser.finish();
 }
 
@@ -197,7 +272,7 @@ fn hostile_keys_are_visible_text_everywhere() {
     browser.click("#dialog", "Ban");
     browser.wait_for(".notice", escaped);
     browser.click(".notice", "Undo");
-    browser.wait_for(".notice", "Not banned any more");
+    browser.wait_for(".notice", "Unbanned");
     for (role, name) in browser.accessible() {
         assert!(!name.contains(['\u{202e}', '\u{200b}']), "{role} {name:?}");
     }

@@ -77,5 +77,16 @@ fn a_storm_a_wrong_reload_and_a_slow_store_are_found_and_ended() {
     site.browser.wait_for(".problems", "The store is slow");
     site.browser.wait_for(".problems", "Look for load on the store");
     proxy.heal();
+
+    // The store is unreachable.
+    proxy.set(Direction::Replies, Fault::Hold);
+    site.check("api", "shop", 3);
+    site.browser.wait_for(".problems", "The store doesn't answer");
+    site.browser.wait_for(".figure .value.bad", "down");
+    proxy.heal();
+    site.browser.wait(
+        "the store is back",
+        "!document.querySelector('.problems').innerText.includes('The store doesn')",
+    );
     site.browser.finish();
 }

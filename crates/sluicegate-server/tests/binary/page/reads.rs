@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
+use sluicegate_testkit::servers::{fresh_prefix, shared};
+
 use super::{LIMITS, Site, key_view};
+use crate::support::{File, Service};
 
 #[test]
 fn the_first_view_says_who_is_denied_by_what_and_how_the_service_is() {
@@ -61,6 +64,7 @@ fn a_row_of_a_limit_has_its_counts_its_keys_and_its_chart_and_opens() {
     site.check("login", "mallory", 9);
     site.check("search", "bob", 5);
     site.open("");
+    site.browser.wait("hatched bars", "document.querySelector('tbody .stack .shadow[d^=M]')");
     let browser = &mut site.browser;
     browser.wait("the row", "document.querySelector('tbody th button')?.innerText === 'login'");
     browser.wait_for("tbody .keys", "mallory");
@@ -222,6 +226,52 @@ fn the_configuration_has_its_file_its_history_and_the_fleet() {
     site.service.send("PUT", "/v1/limits/api/override", &[], br#"{"times":2,"note":"launch day"}"#);
     site.browser.click("main", "Newest changes");
     site.browser.wait_for("tbody tr", "launch day");
+    site.browser.finish();
+}
+
+#[test]
+fn the_process_that_differs_from_most_is_marked() {
+    let head = format!(
+        "store: \"{}\"\nredis: {{prefix: \"{}\"}}\n",
+        shared().unwrap().url(),
+        fresh_prefix("page")
+    );
+    let text = format!("{head}limits: {{api: {{policies: [\"gcra 5/h\"], deadline: 5s}}}}\n");
+    let file = File::new("limits.yaml", &text);
+    let _same = Service::start(&["--config", file.path(), "--name", "same"]);
+    let mut site = Site::start_with(&text, &["--name", "own"], 1600, 1000);
+    // The newest one is not that of most.
+    let other = File::new("limits.yaml", &text.replace("5/h", "6/h"));
+    let _odd = Service::start(&["--config", other.path(), "--name", "odd"]);
+    site.open("#/config");
+    site.browser.wait_for("main", "2 configurations have decided at the same time");
+    site.browser.wait_for("main", "don't have the one that most processes have");
+    let marked = "[...document.querySelectorAll('td.bad')].map(of => of.parentNode.querySelector('th').innerText).join()";
+    site.browser.wait("the mark", &format!("{marked} === 'odd'"));
+    site.browser.finish();
+}
+
+/// A link to a limit finds it among those whose names contain its name.
+#[test]
+fn a_limit_is_found_by_its_link_with_all_its_overrides() {
+    let many: String =
+        (0..60).map(|index| format!("  a-login-{index}: {{policies: [gcra 5/h]}}\n")).collect();
+    let mut site = Site::start_with(&format!("{LIMITS}{many}"), &[], 1600, 1000);
+    for index in 10..35 {
+        let path = format!("/v1/limits/login/overrides/key-{index}");
+        site.service.send("PUT", &path, &[], br#"{"times":2}"#);
+    }
+    site.open("#/?limit=login");
+    let browser = &mut site.browser;
+    browser.wait("the limit", "document.querySelector('tbody th button')?.innerText === 'login'");
+    browser.wait_for(".limit-details .facts", "key-29");
+    assert!(!browser.text(".limit-details .facts").contains("key-30"));
+    browser.click(".limit-details", "More overrides");
+    browser.wait_for(".limit-details .facts", "key-34");
+    browser.wait("no more", "[...document.querySelectorAll('.facts button')].every(of => of.hidden || of.innerText !== 'More overrides')");
+    browser.click("nav", "Configuration");
+    browser.click("main", "Limits with overrides");
+    browser.wait_for("#limits-place", "1 to 1 of 1 limit, of 65");
     site.browser.finish();
 }
 
