@@ -47,7 +47,7 @@ pub(crate) const DECISIONS: &str = "sluicegate::decisions";
 pub(crate) fn start(level: &str, format: LogFormat, traces: Option<&Traces>) {
     let wanted = std::env::var_os(EnvFilter::DEFAULT_ENV).filter(|wanted| !wanted.is_empty());
     let filter = wanted.and_then(|wanted| log_filter(&wanted));
-    let filter = filter.unwrap_or_else(|| EnvFilter::new(level));
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(without_sdk(level)));
     // Keep an existing subscriber.
     let subscriber = tracing_subscriber::registry().with(traces.map(Traces::layer));
     let lines = lines(format, &RATE_LIMIT, io::stderr);
@@ -100,10 +100,17 @@ async fn report_left_out() {
     }
 }
 
+/// Returns directives without the events of OpenTelemetry's SDK, unless the directives name their targets. These events
+/// have no message that is of use to operators, and the exporter of spans logs its failures.
+fn without_sdk(directives: &str) -> String {
+    // The last directive for a target counts, and one for a longer target takes precedence.
+    format!("opentelemetry=off,{directives}")
+}
+
 /// Parses `RUST_LOG`. If it is invalid, standard error says so.
 fn log_filter(wanted: &OsStr) -> Option<EnvFilter> {
     let wanted = wanted.to_string_lossy();
-    let filter = EnvFilter::builder().parse(&wanted);
+    let filter = EnvFilter::builder().parse(without_sdk(&wanted));
     if let Err(error) = &filter {
         complain(format_args!(
             "note: {} is `{}`, which is ignored ({error}), so the level is {LOG_LEVEL}: write a \
@@ -184,6 +191,28 @@ mod tests {
         assert_eq!((&value["level"], &value["count"]), (&"WARN".into(), &7.into()));
         assert_eq!(value["target"], module_path!());
         assert!(value["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{value}");
+    }
+
+    #[test]
+    fn events_of_the_sdk_are_in_the_log_only_if_the_variable_names_them() {
+        for (wanted, expected) in [
+            ("trace", 0),
+            ("info,opentelemetry=warn", 1),
+            ("info,opentelemetry_sdk=warn", 1),
+            ("info,opentelemetry-otlp=warn", 0),
+        ] {
+            let (written, filter) = (Written::default(), log_filter(wanted.as_ref()).unwrap());
+            let writer = written.clone();
+            let lines = lines(LogFormat::Text, rate_limit(), move || writer.clone());
+            let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
+            tracing::subscriber::with_default(subscriber, || {
+                tracing::warn!(target: "opentelemetry_sdk", name = "BatchSpanProcessor.ExportError");
+                tracing::warn!("another event");
+            });
+            let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.matches("BatchSpanProcessor").count(), expected, "{wanted}: {text}");
+            assert_eq!(text.matches("another event").count(), 1, "{wanted}: {text}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A request has a span if its caller names a trace and records it. The library adds a span for each decision, and one for
 //! each call to a server. Without the variables of OpenTelemetry that turn [`Traces`] on, no span is made.
 
+mod exporter;
 mod http_client;
 mod settings;
 
@@ -25,8 +26,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Context as LayerContext, Filter, Layer};
 
+use crate::serving::Client as Connected;
 use crate::trace_context::TraceContext;
-use http_client::Client;
+use exporter::Exporter;
+use http_client::{Client, Reason};
 use settings::Settings;
 
 /// Sends spans to a collector.
@@ -47,12 +50,15 @@ impl Traces {
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
         let variable = |name: &str| std::env::var(name).ok();
         let Some(settings) = Settings::read(variable)? else { return Ok(None) };
+        let (endpoint, reason) = (&settings.endpoint, Reason::default());
         let exporter = match settings.protocol {
-            Protocol::Grpc => SpanExporter::builder().with_tonic().build(),
+            Protocol::Grpc => {
+                SpanExporter::builder().with_tonic().with_endpoint(endpoint.as_str()).build()
+            }
             protocol => {
-                let client = Client::new(settings.timeout)?;
+                let client = Client::new(settings.timeout, reason.clone())?;
                 let builder = SpanExporter::builder().with_http().with_http_client(client);
-                builder.with_protocol(protocol).build()
+                builder.with_protocol(protocol).with_endpoint(endpoint.as_str()).build()
             }
         };
         let exporter = exporter.map_err(|error| {
@@ -64,7 +70,7 @@ impl Traces {
         }
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(exporter)
+            .with_batch_exporter(Exporter::new(exporter, endpoint, reason))
             .with_resource(resource.with_attribute(version).build());
         Ok(Some(Self(provider.build())))
     }
@@ -116,6 +122,7 @@ pub(crate) fn of_request(context: &TraceContext, request: &Request<Body>) -> Spa
         http.request.method = method,
         http.route = route.filter(|_| rpc.is_none()),
         http.response.status_code = Empty,
+        url.scheme = request.extensions().get().map(Connected::scheme),
         rpc.system = rpc.map(|_| "grpc"),
         rpc.service = rpc.map(|(service, _)| service),
         rpc.method = rpc.map(|(_, call)| call),
@@ -176,11 +183,15 @@ fn rpc(path: &str) -> Option<(&str, &str)> {
 
 /// Returns the path of a request without the parts that clients choose; `None` for a path that doesn't exist.
 fn route(path: &str) -> Option<&'static str> {
-    const PLAIN: [&str; 33] = [
+    const PLAIN: [&str; 37] = [
         "/",
+        "/healthcheck",
         "/healthz",
+        "/json",
         "/metrics",
         "/readyz",
+        "/rlconfig",
+        "/stats",
         "/v1/acquire",
         "/v1/audit",
         "/v1/ban",
@@ -264,6 +275,7 @@ mod tests {
         for (path, expected) in [
             ("/v1/check", Some("/v1/check")),
             ("/metrics", Some("/metrics")),
+            ("/json", Some("/json")),
             ("/", Some("/")),
             ("/page/main.js", Some("/page/{file}")),
             ("/v1/auth/login", Some("/v1/auth/{limit}")),

@@ -114,6 +114,9 @@ impl Collector for ServiceCollector {
         let overrides = u64::try_from(self.limits.overrides().known()).unwrap_or(u64::MAX);
         let help = "Overrides at run time that this process knows";
         write(&mut encoder, "overrides", help, &ConstGauge::new(overrides))?;
+        let help = "Units in leases that this process holds now";
+        let leased = ConstGauge::new(crate::fleet::leased_units(&self.limits));
+        write(&mut encoder, "leased_units", help, &leased)?;
         let help = "Log events that were left out, because the same message was logged too often";
         let left_out = ConstCounter::new(crate::logging::left_out());
         write(&mut encoder, "log_events_left_out", help, &left_out)

@@ -15,11 +15,23 @@ pub(crate) struct Client {
     socket: Arc<Socket>,
     peer: Peer,
     protocol: Protocol,
+    is_encrypted: bool,
 }
 
 impl Client {
-    pub(super) const fn new(socket: Arc<Socket>, peer: Peer, protocol: Protocol) -> Self {
-        Self { socket, peer, protocol }
+    pub(super) const fn new(
+        socket: Arc<Socket>,
+        peer: Peer,
+        protocol: Protocol,
+        is_encrypted: bool,
+    ) -> Self {
+        Self { socket, peer, protocol, is_encrypted }
+    }
+
+    /// Returns the scheme of the URLs that this connection serves.
+    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only spans have it"))]
+    pub(crate) const fn scheme(&self) -> &'static str {
+        if self.is_encrypted { "https" } else { "http" }
     }
 
     /// Returns the peer's address. A peer on a Unix socket has the loopback address.
@@ -76,7 +88,7 @@ mod tests {
     }
 
     fn client(socket: &Arc<Socket>) -> Client {
-        Client::new(Arc::clone(socket), Peer::Unix, Protocol::Http1)
+        Client::new(Arc::clone(socket), Peer::Unix, Protocol::Http1, false)
     }
 
     #[tokio::test]

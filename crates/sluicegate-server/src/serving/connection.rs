@@ -68,6 +68,7 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
     socket.set_nodelay();
     let socket = Arc::new(socket);
     let wire = Wire(Arc::clone(&socket));
+    let is_encrypted = tls.is_some();
     let (stream, agreed, certificate) = match tls {
         None => (Stream::Plain(wire), None, None),
         Some(tls) => {
@@ -83,7 +84,7 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
     let routes = match answering {
         Answering::Http(routes) => routes,
         Answering::Other(protocol) => {
-            let client = Client::new(socket, peer, Protocol::Other);
+            let client = Client::new(socket, peer, Protocol::Other, is_encrypted);
             let connected = Connected { stream, client, certificate, seat };
             return protocol.converse(connected).await;
         }
@@ -98,7 +99,7 @@ async fn converse(socket: Socket, peer: Peer, seat: Arc<Seat>, served: Served) {
             _ => return,
         },
     };
-    let client = Client::new(socket, peer, protocol);
+    let client = Client::new(socket, peer, protocol, is_encrypted);
     let answers = answers(routes, Arc::clone(&seat), client, certificate, stages.clone());
     match protocol {
         Protocol::Http2 => http2(stream, answers, &seat, stages, age).await,

@@ -1,5 +1,8 @@
 //! Sends spans over HTTP.
 
+use std::error::Error;
+use std::iter::successors;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -17,6 +20,28 @@ pub(super) struct Client {
     client: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     runtime: Handle,
     timeout: Duration,
+    reason: Reason,
+}
+
+/// The cause of the last failed request; empty if the last one was answered. Errors of the exporter lack it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reason(Arc<Mutex<Option<String>>>);
+
+impl Reason {
+    /// Returns the cause, and empties it.
+    pub(super) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Replaces the cause by an error and those behind it.
+    fn set(&self, error: Option<&HttpError>) {
+        let reason = error.map(|error| {
+            let first: &(dyn Error + 'static) = &**error;
+            let causes = successors(Some(first), |error| (*error).source());
+            causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
 }
 
 impl Client {
@@ -25,7 +50,7 @@ impl Client {
 
     /// # Errors
     /// Returns a message if the system's trusted authorities can't be read.
-    pub(super) fn new(timeout: Duration) -> Result<Self, String> {
+    pub(super) fn new(timeout: Duration, reason: Reason) -> Result<Self, String> {
         let provider = tokio_rustls::rustls::crypto::ring::default_provider();
         let connector = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider);
         let connector = connector.map_err(|error| {
@@ -35,7 +60,7 @@ impl Client {
         })?;
         let connector = connector.https_or_http().enable_http1().build();
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
-        Ok(Self { client: client.build(connector), runtime: Handle::current(), timeout })
+        Ok(Self { client: client.build(connector), runtime: Handle::current(), timeout, reason })
     }
 }
 
@@ -50,6 +75,8 @@ impl HttpClient for Client {
         };
         let timeout = self.timeout;
         let sending = async move { tokio::time::timeout(timeout, sending).await };
-        self.runtime.spawn(sending).await??
+        let sent = async { self.runtime.spawn(sending).await?? }.await;
+        self.reason.set(sent.as_ref().err());
+        sent
     }
 }

@@ -158,6 +158,8 @@ fn another_process_gets_the_leased_units_of_a_stopped_one_at_once() {
             let held = BURST - spent - left();
             if held > 10 { Ok(()) } else { Err(held) }
         });
+        assert!(service.metric("sluicegate_leased_units") > 0);
+        assert_eq!(other.metric("sluicegate_leased_units"), 0);
         drop(client);
         service.signal(Signal::TERM);
         let (status, stderr) = service.wait();

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -20,6 +21,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue as Any, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use rustix::process::Signal;
+use serde_json::Value;
 use sluicegate_envoy::service::protos::rate_limit_descriptor::Entry;
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest};
@@ -29,6 +31,7 @@ use tokio::net::TcpListener;
 use tonic::transport::Endpoint;
 use tonic::{Request, Response, Status};
 
+use crate::log_format::events_of_json;
 use crate::support::{File, Service, binary};
 
 const FREE: &str = "127.0.0.1:0";
@@ -49,6 +52,8 @@ struct Received {
     resource: HashMap<String, String>,
     /// The field `authorization` of the last request.
     authorization: Option<String>,
+    /// Whether requests are refused.
+    is_closed: bool,
 }
 
 impl Collector {
@@ -64,12 +69,19 @@ impl Collector {
 
     /// Accepts OTLP over HTTP.
     async fn http(&self) -> SocketAddr {
-        async fn traces(State(to): State<Collector>, fields: HeaderMap, body: Bytes) -> Vec<u8> {
+        async fn traces(
+            State(to): State<Collector>,
+            fields: HeaderMap,
+            body: Bytes,
+        ) -> Result<Vec<u8>, StatusCode> {
             assert_eq!(fields["content-type"], "application/x-protobuf");
+            if to.0.lock().unwrap().is_closed {
+                return Err(StatusCode::UNAUTHORIZED);
+            }
             let authorization =
                 fields.get("authorization").map(|it| it.to_str().unwrap().to_owned());
             to.add(ExportTraceServiceRequest::decode(body).unwrap(), authorization);
-            ExportTraceServiceResponse::default().encode_to_vec()
+            Ok(ExportTraceServiceResponse::default().encode_to_vec())
         }
         let listener = TcpListener::bind(FREE).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -147,6 +159,10 @@ fn named<'s>(spans: &'s [Span], name: &str) -> (&'s Span, HashMap<String, String
 
 /// Starts a service that sends its spans to an address.
 fn start(collector: SocketAddr, protocol: &str, more: &[&str]) -> Service {
+    Service::of(command(collector, protocol, more))
+}
+
+fn command(collector: SocketAddr, protocol: &str, more: &[&str]) -> Command {
     let mut command = binary();
     command.args(["serve", "--listen", FREE, "--drain", "0s"]).args(more).envs([
         ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{collector}").as_str()),
@@ -155,7 +171,7 @@ fn start(collector: SocketAddr, protocol: &str, more: &[&str]) -> Service {
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"),
         ("OTEL_BSP_SCHEDULE_DELAY", "50"),
     ]);
-    Service::of(command)
+    command
 }
 
 fn check(service: &Service, limit: &str, traceparent: &str) -> u16 {
@@ -188,6 +204,7 @@ async fn a_decision_is_a_child_of_its_request_and_the_call_to_the_server_its_own
         );
         assert_eq!((request.kind, request.trace_state.as_str()), (2, "vendor=1"));
         assert_eq!(attributes["http.route"], "/v1/check");
+        assert_eq!(attributes["url.scheme"], "http");
         assert!(["200", "429"].contains(&attributes["http.response.status_code"].as_str()));
         let (decision, attributes) = named(&spans, "sluicegate.decision");
         assert_eq!(decision.parent_span_id, request.span_id);
@@ -233,7 +250,10 @@ async fn only_requests_whose_caller_records_a_trace_have_spans() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_over_grpc_have_spans() {
     let collector = Collector::default();
-    let service = start(collector.http().await, "http/protobuf", &["--grpc", FREE]);
+    let config = "limits: {edge: {policies: [gcra 1/h]}}\nenvoy: {domains: {demo: [{match: {key: \"*\"}, limit: edge}]}}";
+    let file = File::new("limits.yaml", config);
+    let args = ["--grpc", FREE, "--config", file.path()];
+    let service = start(collector.http().await, "http/protobuf", &args);
     let address = format!("http://{}", service.address_of("grpc"));
     let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
     let entry = Entry { key: "key".to_owned(), value: "alice".to_owned() };
@@ -245,7 +265,7 @@ async fn calls_over_grpc_have_spans() {
     });
     request.metadata_mut().insert("traceparent", traceparent(TRACE, "01").parse().unwrap());
     let _ = RateLimitServiceClient::new(channel).should_rate_limit(request).await.unwrap();
-    let spans = collector.spans(1).await;
+    let spans = collector.spans(2).await;
     let name = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
     let (request, attributes) = named(&spans, name);
     assert_eq!(
@@ -254,21 +274,68 @@ async fn calls_over_grpc_have_spans() {
     );
     assert_eq!(attributes["rpc.system"], "grpc");
     assert_eq!(attributes["rpc.method"], "ShouldRateLimit");
+    let (decision, attributes) = named(&spans, "sluicegate.decision");
+    assert_eq!(decision.parent_span_id, request.span_id);
+    assert_eq!(attributes["sluicegate.limit"], "edge");
+}
+
+/// Waits until a log in JSON has an event whose message contains a text, and returns the event.
+async fn logged(log: &Mutex<String>, text: &str) -> Value {
+    until_async("the event", async || {
+        let log = log.lock().unwrap().clone();
+        let mut events = events_of_json(&log).into_iter();
+        events.find(|event| event["message"].as_str().unwrap().contains(text)).ok_or(log)
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_down_delays_no_decision_and_is_in_the_log() {
-    let mut service = start("127.0.0.1:1".parse().unwrap(), "http/protobuf", &[]);
-    let log = service.follow_its_log();
-    for _ in 0..20 {
-        assert_eq!(check(&service, "demo", &traceparent(TRACE, "01")), 200);
+    for (protocol, url) in
+        [("http/protobuf", "http://127.0.0.1:1/v1/traces"), ("grpc", "http://127.0.0.1:1")]
+    {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let mut command = command(address, protocol, &["--log-format", "json"]);
+        command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "500");
+        let mut service = Service::of(command);
+        let log = service.follow_its_log();
+        for _ in 0..20 {
+            assert_eq!(check(&service, "demo", &traceparent(TRACE, "01")), 200);
+        }
+        let event = logged(&log, &format!("spans can't be sent to {url}: ")).await;
+        assert_eq!(event["level"], "WARN");
+        assert!(event["error"].as_str().unwrap().contains("Connection refused"), "{event}");
+        assert_eq!(event["target"], "sluicegate_server::traces::exporter");
+        assert!(!log.lock().unwrap().contains("\"target\":\"opentelemetry"), "{log:?}");
+        service.signal(Signal::TERM);
     }
-    until_async("the log", async || {
-        let log = log.lock().unwrap().clone();
-        if log.contains("BatchSpanProcessor") { Ok(()) } else { Err(log) }
-    })
-    .await;
-    service.signal(Signal::TERM);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_refuses_spans_is_in_the_log_until_it_accepts_them() {
+    let collector = Collector::default();
+    collector.0.lock().unwrap().is_closed = true;
+    let address = collector.http().await;
+    let mut service = start(address, "http/protobuf", &["--log-format", "json"]);
+    let log = service.follow_its_log();
+    check(&service, "demo", &traceparent(TRACE, "01"));
+    let event = logged(&log, "spans can't be sent to").await;
+    assert!(event["error"].as_str().unwrap().contains("401"), "{event}");
+    collector.0.lock().unwrap().is_closed = false;
+    check(&service, "demo", &traceparent(TRACE, "01"));
+    logged(&log, &format!("spans are sent to http://{address}/v1/traces again")).await;
+}
+
+#[test]
+fn a_url_that_no_collector_has_is_an_error() {
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+        let mut command = binary();
+        let output = command.args(["serve", "--listen", FREE]).env(variable, "ftp://x").output();
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with(&format!("error: {variable} is \"ftp://x\", ")), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -312,4 +379,14 @@ async fn a_bucket_has_the_trace_of_a_request_as_its_exemplar() {
     let [line] = lines[..] else { panic!("{page}") };
     assert!(line.starts_with("sluicegate_decision_seconds_bucket{le=\""), "{line}");
     assert!(!scrape("text/plain").contains(TRACE));
+    let waited = TRACE.replace('4', "5");
+    let body = br#"{"limit":"demo","key":"bob","within":"10s"}"#;
+    let fields = [("traceparent", traceparent(&waited, "01"))];
+    let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+    assert_eq!(service.send("POST", "/v1/acquire", &fields, body).status, 200);
+    let page = scrape(open_metrics);
+    let is_of = |line: &&str| {
+        line.contains(&waited) && line.starts_with("sluicegate_wait_seconds_bucket{le=\"")
+    };
+    assert_eq!(page.lines().filter(is_of).count(), 1, "{page}");
 }

@@ -48,6 +48,17 @@ async fn logged(least: Level, future: impl Future<Output = ()>) -> Vec<String> {
     log.lines()
 }
 
+/// Makes a subscriber that collects nothing. A test whose own one is dropped later must call it first.
+///
+/// Each line's level of interest is decided once per process, when it is first reached. With a single subscriber,
+/// `tracing` uses that of the current thread, which may belong to a test without one. Then nothing would be collected.
+/// So there is always a second one.
+pub(crate) fn have_second_subscriber() {
+    static SECOND: LazyLock<Dispatch> =
+        LazyLock::new(|| Dispatch::new(Log { lines: Arc::default(), least: Level::ERROR }));
+    LazyLock::force(&SECOND);
+}
+
 #[derive(Clone)]
 struct Log {
     lines: Arc<Mutex<Vec<String>>>,
@@ -56,12 +67,7 @@ struct Log {
 
 impl Log {
     fn new(least: Level) -> Self {
-        // Each line's level of interest is decided once per process, when it is first reached. With a single
-        // subscriber, `tracing` uses that of the current thread, which may belong to a test without a log. Then nothing
-        // would be logged here. So there is always a second one.
-        static SECOND: LazyLock<Dispatch> =
-            LazyLock::new(|| Dispatch::new(Log { lines: Arc::default(), least: Level::ERROR }));
-        LazyLock::force(&SECOND);
+        have_second_subscriber();
         Self { lines: Arc::default(), least }
     }
 

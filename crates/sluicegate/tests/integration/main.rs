@@ -52,6 +52,8 @@ mod ring_counter;
 mod store_access;
 #[cfg(feature = "redis")]
 mod store_health;
+#[cfg(feature = "redis")]
+mod trace;
 #[cfg(feature = "watch")]
 mod watch;
 #[cfg(all(feature = "config", feature = "redis"))]
