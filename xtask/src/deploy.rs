@@ -48,12 +48,16 @@ const VALUES: [Option<&str>; 3] =
     [None, Some("deploy/helm/checks/full.yaml"), Some("deploy/helm/checks/daemonset.yaml")];
 
 /// Values that the chart must refuse, and a part of its message.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 6] = [
     ("replicas=2", "needs a store that they share"),
     ("kind=Job", "'Deployment', 'DaemonSet'"),
     ("listenrs.http.port=1", "'listenrs' not allowed"),
     ("secret.tokenKey=short", "does not match pattern"),
     ("secret.create=false,secret.keys[0]=admin-token", "say which Secret"),
+    (
+        "serviceMonitor.enabled=true,listeners.metrics.enabled=false",
+        "set listeners.metrics.enabled",
+    ),
 ];
 
 /// The exposure that systemd-analyze may find at most, in tenths: 2.0 of 10.
