@@ -5,6 +5,7 @@ mod browser;
 mod incident;
 mod looks;
 mod paces;
+mod pictures;
 mod places;
 mod reads;
 mod shift;

@@ -5,6 +5,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sluicegate_testkit::servers::find_tool;
 use sluicegate_testkit::wait::until_seldom;
@@ -253,6 +255,13 @@ impl Browser {
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
         let text = |of: &Value| of["value"].as_str().unwrap_or_default().to_owned();
         nodes.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
+    }
+
+    /// Returns a picture of the window, in PNG.
+    #[track_caller]
+    pub(super) fn picture(&mut self) -> Vec<u8> {
+        let picture = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        STANDARD.decode(picture["data"].as_str().unwrap()).unwrap()
     }
 
     /// Waits until the page has saved a file, and returns its name and text.
