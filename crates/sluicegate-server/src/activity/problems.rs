@@ -21,6 +21,8 @@ pub(crate) struct Observed {
     pub(crate) evicted: u64,
     /// Connections that were closed for others in the last minute.
     pub(crate) closed_connections: u64,
+    /// Requests that found no turn in the last minute.
+    pub(crate) overloaded: u64,
     /// Waiting requests and their maximum.
     pub(crate) waiting: (u64, u64),
     /// Whether a limit found no place in the lists of top keys.
@@ -241,6 +243,15 @@ fn capacity(observed: &Observed) -> Vec<Problem> {
         let remedy = "Raise service.max_connections or service.max_connections_per_address, or let clients keep fewer idle connections.";
         found.push(problem("connections-full", WARNING, text, remedy));
     }
+    if observed.overloaded > 0 {
+        let text = format!(
+            "{} requests of the last minute weren't decided, because too many others were.",
+            observed.overloaded
+        );
+        let remedy =
+            "Look whether the store is slow, raise service.max_requests, or run more processes.";
+        found.push(problem("overloaded", ERROR, text, remedy));
+    }
     let (waiting, most) = observed.waiting;
     if most > 0 && waiting >= most {
         let text = format!("{waiting} requests wait for units, so no other request can wait.");
@@ -370,6 +381,7 @@ mod tests {
                 "connections-full",
                 WARNING,
             ),
+            (Observed { overloaded: 1, ..Observed::default() }, "overloaded", ERROR),
             (Observed { waiting: (5, 5), ..Observed::default() }, "waiting-full", WARNING),
             (Observed { are_top_keys_full: true, ..Observed::default() }, "top-keys-full", WARNING),
             (Observed { log_left_out: 1, ..Observed::default() }, "decision-log", ERROR),

@@ -25,6 +25,7 @@ pub(crate) struct Gauges {
     pub(crate) evicted_live: u64,
     pub(crate) log_left_out: u64,
     pub(crate) closed_connections: u64,
+    pub(crate) overloaded: u64,
 }
 
 /// The median and the 99th percentile of durations, in µs.
@@ -45,7 +46,7 @@ pub(crate) struct Step {
     pub(crate) bytes: Option<u64>,
     pub(crate) leased_units: u64,
     pub(crate) processes: u64,
-    grown: [u64; 3],
+    grown: [u64; 4],
 }
 
 /// The numbers of the service as a whole.
@@ -136,12 +137,12 @@ impl Totals {
         Quantiles::of(&last.1.as_ref()?.since(&first))
     }
 
-    /// Returns by how much [`Gauges::evicted_live`], [`Gauges::log_left_out`] and [`Gauges::closed_connections`] have
-    /// grown in the last minute.
-    pub(crate) fn grown(&self) -> [u64; 3] {
+    /// Returns by how much [`Gauges::evicted_live`], [`Gauges::log_left_out`], [`Gauges::closed_connections`] and
+    /// [`Gauges::overloaded`] have grown in the last minute.
+    pub(crate) fn grown(&self) -> [u64; 4] {
         const MINUTE: usize = 6;
         let before = self.steps.len().checked_sub(MINUTE).and_then(|index| self.steps.get(index));
-        let before = before.map_or([0; 3], |step| step.grown);
+        let before = before.map_or([0; 4], |step| step.grown);
         let mut grown = growing(&self.latest);
         for (now, before) in grown.iter_mut().zip(before) {
             *now = now.saturating_sub(before);
@@ -150,8 +151,8 @@ impl Totals {
     }
 }
 
-const fn growing(gauges: &Gauges) -> [u64; 3] {
-    [gauges.evicted_live, gauges.log_left_out, gauges.closed_connections]
+const fn growing(gauges: &Gauges) -> [u64; 4] {
+    [gauges.evicted_live, gauges.log_left_out, gauges.closed_connections, gauges.overloaded]
 }
 
 impl Quantiles {

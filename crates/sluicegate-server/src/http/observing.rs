@@ -73,6 +73,7 @@ fn gauges(service: &Service, entries: &[Entry], stats: StoreStats) -> Gauges {
         evicted_live: evicted_live.unwrap_or(0),
         log_left_out: service.overview.log_left_out(),
         closed_connections: closed.flatten().sum(),
+        overloaded: service.turns.refused(),
     }
 }
 
@@ -83,7 +84,7 @@ fn observed(
     denying: &[DenyingLimit],
 ) -> Observed {
     let StoreStats { keys, max_keys, bytes, max_bytes, .. } = stats;
-    let (store_us, [evicted, log_left_out, closed_connections]) =
+    let (store_us, [evicted, log_left_out, closed_connections, overloaded]) =
         service.activity.totals(|totals| (totals.store_us(), totals.grown()));
     let store = service.readiness.failure().map(|(error, down)| StoreFailure {
         error,
@@ -117,6 +118,7 @@ fn observed(
         bytes: bytes.zip(max_bytes),
         evicted,
         closed_connections,
+        overloaded,
         waiting: (service.waiting.taken() as u64, service.waiting.most() as u64),
         are_top_keys_full: service.top_keys.is_full(),
         certificates: certificates.collect(),

@@ -1,6 +1,7 @@
 //! A bound on the requests that are decided at the same time.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -17,6 +18,8 @@ use super::error::ApiError;
 pub(crate) struct Turns {
     most: usize,
     free: Semaphore,
+    /// The requests that had no turn in time.
+    refused: AtomicU64,
 }
 
 impl Turns {
@@ -26,7 +29,12 @@ impl Turns {
 
     pub(crate) fn new(most: NonZeroUsize) -> Self {
         let most = most.get().min(Semaphore::MAX_PERMITS);
-        Self { most, free: Semaphore::new(most) }
+        Self { most, free: Semaphore::new(most), refused: AtomicU64::new(0) }
+    }
+
+    /// Returns the number of requests that had no turn in time.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Waits for a turn. Dropping the permit ends the turn.
@@ -52,16 +60,16 @@ impl Turns {
         }
         match tokio::time::timeout(patience, self.free.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
-            _ => Err(ApiError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "overloaded",
-                format!(
+            _ => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                let message = format!(
                     "{} requests are being decided, and this one has waited for {} ms; nothing was \
                      charged: ask less often, or run more instances",
                     self.most,
                     patience.as_millis()
-                ),
-            )),
+                );
+                Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message))
+            }
         }
     }
 }
