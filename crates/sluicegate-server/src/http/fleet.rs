@@ -75,7 +75,14 @@ pub(super) async fn fleet(
     let entries = service.fleet.entries();
     let differing_for_ms = differing_for_ms(&entries);
     let own = service.fleet.id();
-    let process = |entry: Entry| ProcessEntry { is_self: entry.id == own, entry };
+    let sees_all = caller.covers_all();
+    let process = |mut entry: Entry| {
+        // The message quotes the file, which names other limits.
+        if let Some(refused) = entry.refused.as_mut().filter(|_| !sees_all) {
+            refused.message = "this client doesn't see the whole configuration".to_owned();
+        }
+        ProcessEntry { is_self: entry.id == own, entry }
+    };
     let processes = entries.into_iter().map(process).collect();
     Ok(json(StatusCode::OK, &Fleet { processes, differing_for_ms, quotas }))
 }

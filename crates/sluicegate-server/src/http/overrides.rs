@@ -10,6 +10,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use sluicegate::admin::{Cursor, NewOverride, OverrideTo, Overrides, OverridesError};
+use sluicegate::error::RequestErrorKind;
 use sluicegate::policy::LimitName;
 use sluicegate_client::json::AuditList;
 
@@ -59,7 +60,16 @@ pub(super) async fn put(
     let new = read(body, &caller).await?;
     let _turn = service.turns.next().await?;
     let overrides = service.registry.overrides();
-    let set = overrides.set(&subject.limit, subject.key.as_deref(), &new).await?;
+    let set = overrides.set(&subject.limit, subject.key.as_deref(), &new).await;
+    let set = set.map_err(|error| match error {
+        // The message names limits of others.
+        OverridesError::Invalid(error)
+            if error.kind() == RequestErrorKind::UnknownLimit && !caller.covers_all() =>
+        {
+            unknown(&subject.limit)
+        }
+        error => error.into(),
+    })?;
     Ok(json(StatusCode::OK, &entry(&subject.limit, &set, is_durable(&overrides))))
 }
 
