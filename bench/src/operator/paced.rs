@@ -100,8 +100,8 @@ impl Load {
         Ok(Self { stream, pipelines, sent: 0 })
     }
 
-    /// Sends pipelines for a time. A pipeline that is late, because another program had the processor, is followed
-    /// immediately by the next ones, so that the pace holds on average.
+    /// Sends pipelines for a time. After a late one, the next ones follow immediately, so that the pace holds on average:
+    /// another program may have had the processor.
     fn run(&mut self, lasts: Duration) -> Result<()> {
         let start = Instant::now();
         for tick in 0..(lasts.as_nanos() / TICK.as_nanos()) as u32 {

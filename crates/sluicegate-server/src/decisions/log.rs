@@ -68,7 +68,10 @@ impl DecisionLog {
     ) -> Result<Option<Arc<Self>>, Failure> {
         let Some(path) = &config.file else { return Ok(None) };
         let failure = |error: std::io::Error| {
-            Failure::usage(format_args!("the decision log {}: {error}", path.display()))
+            Failure::usage(format_args!(
+                "the decision log {} can't be opened ({error}): its folder must exist, and this user must be able to write there",
+                path.display()
+            ))
         };
         let file = LogFile::open(path).map_err(failure)?;
         let (queue, counts) = (Arc::new(Queue::new()), Arc::new(Counts::default()));

@@ -179,7 +179,7 @@ async fn on_admin_listener() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "this path is only on the service's admin listener (--admin): send the request there",
+        "this path is only on the service's admin listener (--admin): use that address",
     )
 }
 
