@@ -390,6 +390,15 @@ pub const GOALS: &[Goal] = &[
         unit: "ms",
         chart: Chart::Operator,
     },
+    Goal {
+        name: "override-woken",
+        what: "like `override-median`, from the moment when the stopped process continues to its \
+               first decision by the last override",
+        target: 2000.0,
+        better: Better::Lower,
+        unit: "ms",
+        chart: Chart::Operator,
+    },
     resp("resp-check-1", "`SG.CHECK` on 50 connections, one at a time on each"),
     resp("resp-check-16", "`SG.CHECK` on 50 connections, in pipelines of 16"),
     resp("resp-check-64", "`SG.CHECK` on 50 connections, in pipelines of 64"),

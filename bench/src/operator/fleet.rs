@@ -29,19 +29,28 @@ pub fn measure(session: &mut Session) {
         return;
     }
     match delays(session.effort) {
-        Ok(mut delays) => {
-            let worst = delays.iter().copied().fold(0.0, f64::max);
-            let note = format!("{} delays, the longest {} ms", delays.len(), digits(worst));
-            let middle = median(&mut delays);
+        Ok(Delays { mut running, woken }) => {
+            let worst = running.iter().copied().fold(0.0, f64::max);
+            let note = format!("{} delays, the longest {} ms", running.len(), digits(worst));
+            let middle = median(&mut running);
             session.goal("override-median", |_| Ok(Measured::new(middle, &*note)));
             session.goal("override-worst", |_| Ok(Measured::new(worst, &*note)));
+            session.goal("override-woken", |_| Ok(Measured::new(woken, "one process")));
         }
         Err(error) => session.give_up("override-", &error),
     }
 }
 
-/// Returns the time from the answer to an override until each other process decides by it, in ms.
-fn delays(effort: Effort) -> Result<Vec<f64>> {
+/// The times that processes take to decide by an override, in ms.
+struct Delays {
+    /// Times of the running processes, from the answers to the overrides.
+    running: Vec<f64>,
+    /// Time of the stopped process, from the moment when it continues.
+    woken: f64,
+}
+
+/// Sets overrides, and measures how soon the fleet decides by each of them.
+fn delays(effort: Effort) -> Result<Delays> {
     let redis = Server::start()?;
     let url = redis.url().to_string();
     let start = |_| ours_with(&url, |_| String::new());
@@ -63,7 +72,7 @@ fn delays(effort: Effort) -> Result<Vec<f64>> {
             })
         })
         .collect();
-    let mut delays = Vec::new();
+    let mut running = Vec::new();
     for round in 0..effort.count(ROUNDS) {
         let policy = format!("token_bucket 1000000/s burst {}", 1_000 + round);
         let body = format!(r#"{{"policies":["{policy}"],"for":"1min"}}"#);
@@ -75,23 +84,25 @@ fn delays(effort: Effort) -> Result<Vec<f64>> {
         };
         let waits: Vec<_> = addresses.iter().copied().map(wait).collect();
         for wait in waits {
-            delays.push(wait.join().ok().context("a thread panicked")??);
+            running.push(wait.join().ok().context("a thread panicked")??);
         }
     }
+    let last = 1_000 + effort.count(ROUNDS) as u64 - 1;
+    drop(stopped);
+    let woken = until(fleet[PROCESSES].address, last, Instant::now())?;
     is_over.store(true, Ordering::Relaxed);
     for thread in load {
         thread.join().ok().context("a thread panicked")??;
     }
-    drop(stopped);
-    Ok(delays)
+    Ok(Delays { running, woken })
 }
 
-/// Waits until a process has a limit for the key, and returns the time since `answered`, in ms.
-fn until(address: SocketAddr, limit: u64, answered: Instant) -> Result<f64> {
+/// Waits until a process has a limit for the key, and returns the time since `begin`, in ms.
+fn until(address: SocketAddr, limit: u64, begin: Instant) -> Result<f64> {
     loop {
         let body = r#"{"limit":"demo","key":"alice"}"#;
         let answer: Value = serde_json::from_str(&call(address, "POST", "/v1/peek", body)?)?;
-        let elapsed = answered.elapsed();
+        let elapsed = begin.elapsed();
         if answer["policies"][0]["limit"] == limit {
             return Ok(elapsed.as_secs_f64() * 1e3);
         }

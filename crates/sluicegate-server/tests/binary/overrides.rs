@@ -157,7 +157,7 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
 #[test]
 fn clients_change_only_their_own_limits_and_are_named() {
     let clients = "clients:
-  - {name: maria, token_env: MARIA, may: [admin], limits: [api]}
+  - {name: maria, token_env: MARIA, may: [admin], limits: [ap*]}
   - {name: reader, token_env: READER, may: [read]}
 ";
     let file = File::new("limits.yaml", &format!("{LIMITS}{clients}"));
@@ -171,6 +171,12 @@ fn clients_change_only_their_own_limits_and_are_named() {
     assert_eq!(ask("PUT", "/v1/limits/api/override", "m").json()["by"], "maria");
     assert_eq!(ask("PUT", "/v1/limits/other/override", "m").status, 403);
     assert_eq!(ask("PUT", "/v1/limits/api/override", "r").status, 403);
+    let unknown = ask("PUT", "/v1/limits/ap/override", "m");
+    assert!(
+        unknown.body.contains("GET /v1/limits lists them"),
+        "names of others: {}",
+        unknown.body
+    );
     assert_eq!(ask("GET", "/v1/limits/api/override", "r").status, 200);
     assert_eq!(ask("DELETE", "/v1/limits/api/override", "r").status, 403);
     // The name of a limit can't say a key too.
@@ -226,17 +232,26 @@ fn the_command_line_sets_and_ends_overrides_at_a_store_and_at_a_service() {
     assert!(memory.stderr.contains("name a running service"), "{memory:?}");
 }
 
+/// The promised bound of 2 s, and 6 s for the machine.
+///
+/// Other tests keep its 2 cores busy, so a process or its server may wait for seconds until it runs. A process that
+/// never follows, or only every 10 s, fails.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(8);
+
 /// Waits until the service decides by an override of ten times the numbers.
+#[track_caller]
 fn follows(service: &Service, key: &str, since: Instant) -> Duration {
     let peek =
         || service.call("peek", "api", key, &json!({})).json()["policies"][0]["limit"].clone();
     while peek() != 100 {
-        assert!(since.elapsed() < Duration::from_secs(30), "it doesn't follow");
+        assert!(since.elapsed() < FOLLOWS_WITHIN, "it doesn't follow");
     }
-    since.elapsed()
+    let took = since.elapsed();
+    assert!(took < FOLLOWS_WITHIN, "it follows after {took:?}");
+    took
 }
 
-/// A bound of 2 s is promised. The test fails only at 30 s, because the machine may be busy; it prints what it saw.
+/// Each process decides by an override in time; a paused one does so in time after it continues.
 #[test]
 fn a_fleet_follows_and_so_does_a_process_that_was_paused() {
     let file = on_server(LIMITS);
@@ -256,6 +271,32 @@ fn a_fleet_follows_and_so_does_a_process_that_was_paused() {
     drop(fleet);
     let later = Service::start(&["--config", file.path()]);
     assert_eq!(left(&later, "acme"), 98, "it is there after a restart");
+}
+
+#[test]
+fn one_more_override_than_a_store_keeps_is_refused() {
+    let (server, prefix) = (shared().unwrap(), fresh_prefix("over"));
+    // The 100,000 settings, without a call for each.
+    let fill = r#"for i = 1, 100000 do redis.call('HSET', KEYS[1], 'api\0key-' .. i, '1 0 {"times":"2"}') end"#;
+    server.cli(&["EVAL", fill, "1", &format!("{prefix}:{{settings}}")]).unwrap();
+    let store = format!("store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n", server.url());
+    let file = File::new("limits.yaml", &(store + LIMITS));
+    let service = Service::start(&["--config", file.path()]);
+    let refused = put(&service, "/v1/limits/api/overrides/one-more", &json!({"times": 2}));
+    assert_eq!((refused.status, &*refused.error_code()), (400, "malformed"), "{}", refused.body);
+    assert!(
+        refused.body.contains("the store has 100000 settings, which is the maximum: remove some"),
+        "{}",
+        refused.body
+    );
+    assert_eq!(left(&service, "one-more"), 9);
+    // An existing override can be replaced. After the end of one, another can be set.
+    let path = "/v1/limits/api/overrides/key-100000";
+    assert_eq!(put(&service, path, &json!({"times": 3})).status, 200);
+    assert_eq!(left(&service, "key-100000"), 29);
+    assert_eq!(service.send("DELETE", path, &[], b"").status, 204);
+    let set = put(&service, "/v1/limits/api/overrides/one-more", &json!({"times": 2}));
+    assert_eq!(set.status, 200, "{}", set.body);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Tests the stream of the service's activity, and the list of its reloads.
 
+mod problems;
+mod stuck;
+
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -235,6 +238,18 @@ fn a_client_sees_only_its_limits() {
     assert_eq!((config.status, &*config.error_code()), (403, "forbidden"));
     let mut admin = Stream::open_with(&service, "", "Authorization: Bearer b0ss\r\n").unwrap();
     assert_eq!(admin.next_named("limits").data["total"], 3);
+    // The message of a refused file names other limits.
+    file.replace(&format!("{text}nonsense: 1\n"));
+    let refusal = |token: &str| {
+        let fleet = service.send("GET", "/v1/fleet", &[("Authorization", token)], b"").json();
+        fleet["processes"][0]["refused"]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    until("the file is refused", || {
+        let refusal = refusal("Bearer b0ss");
+        if refusal.contains("nonsense") { Ok(()) } else { Err(refusal) }
+    });
+    let shown = refusal("Bearer s3cret");
+    assert!(!shown.is_empty() && !shown.contains("nonsense"), "{shown}");
     // A revoked client's stream ends at the next step.
     file.replace(LIMITS);
     while let Some(event) = stream.next() {

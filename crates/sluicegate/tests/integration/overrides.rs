@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod audit;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -201,48 +203,6 @@ async fn what_doesnt_fit_is_refused() {
         assert!(message(&overrides, "api", None, &short).await.contains("can't last"));
         assert!(overrides.audit(None, 10).await.unwrap().is_empty());
         assert_eq!(overrides.list("api", None, 10).await.unwrap(), []);
-    }
-}
-
-#[tokio::test]
-async fn the_audit_has_each_change_and_who_made_it() {
-    for store in stores() {
-        let (one, other) = fleet(&store, CONFIG);
-        let hour = Duration::from_secs(3_600);
-        let by = |new: NewOverride, who: &str| new.by(who);
-        one.overrides()
-            .set("api", Some(b"acme"), &by(times("2"), "maria").lasts(hour).note("launch"))
-            .await
-            .unwrap();
-        // Two callers at the same time: the last one wins, and both are listed.
-        other.overrides().set("api", Some(b"acme"), &by(times("3"), "otto")).await.unwrap();
-        one.overrides().clear("api", Some(b"acme"), Some("maria")).await.unwrap();
-        let audit = other.overrides().audit(None, 10).await.unwrap();
-        let shown: Vec<String> = audit
-            .iter()
-            .map(|entry| {
-                let text = |to: &Option<OverrideTo>| {
-                    to.as_ref().map_or("-".to_owned(), ToString::to_string)
-                };
-                let key = entry.key.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-                let (from, to) = (text(&entry.from), text(&entry.to));
-                let (by, note) =
-                    (entry.by.as_deref().unwrap_or("-"), entry.note.as_deref().unwrap_or("-"));
-                format!("{by}: {} {key} {from} > {to} {:?} {note}", entry.limit, entry.lasts)
-            })
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "maria: api acme times 3 > - None -",
-                "otto: api acme times 2 > times 3 None -",
-                "maria: api acme - > times 2 Some(3600s) launch",
-            ]
-        );
-        assert!(audit.windows(2).all(|pair| pair[0].at >= pair[1].at));
-        let second = other.overrides().audit(Some(&audit[0].place), 1).await.unwrap();
-        assert_eq!(second, audit[1..2]);
-        assert_eq!(other.overrides().audit(Some(&audit[2].place), 9).await.unwrap(), []);
     }
 }
 

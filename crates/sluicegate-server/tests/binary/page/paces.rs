@@ -9,6 +9,9 @@ use super::Site;
 /// Target of the first contentful paint, in ms.
 const TARGET: f64 = 300.0;
 
+/// The first contentful paint of a page with one word on a free machine, in ms.
+const WORD: f64 = 60.0;
+
 /// When the first content was painted.
 const PAINTED: &str = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
 
@@ -20,10 +23,11 @@ const FIRST_ROW: &str = r"
     });
 ";
 
+/// Number of measured loads, which is odd for the median. A browser has six connections to an address, and the streams
+/// of the pages that it keeps for its button "back" take them.
+const LOADS: usize = 5;
+
 /// The page of a service with 10,000 limits, from an empty cache.
-///
-/// Other tests run on the machine, so the fastest of at least 5 loads counts. A page with one word takes its share of
-/// the delay. A page that is too slow is slow in all 20 loads.
 #[test]
 fn the_first_paint_is_within_300_ms() {
     let mut limits = String::from("limits:\n");
@@ -38,15 +42,11 @@ fn the_first_paint_is_within_300_ms() {
     browser.call("Network.enable", json!({}));
     browser.call("Network.setCacheDisabled", json!({"cacheDisabled": true}));
     browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": FIRST_ROW}));
-    let mut word = f64::MAX;
-    let mut paints: Vec<f64> = Vec::new();
-    let mut rows = Vec::new();
-    while paints.len() < 5
-        || (paints.len() < 20 && paints.iter().all(|paint| *paint >= word + TARGET))
-    {
+    let [mut words, mut paints, mut rows] = [const { Vec::new() }; 3];
+    for _ in 0..LOADS {
         browser.open("data:text/html,<p>word");
         browser.wait("the paint of a word", &format!("location.protocol === 'data:' && {PAINTED}"));
-        word = word.min(browser.eval(PAINTED).as_f64().unwrap());
+        words.push(browser.eval(PAINTED).as_f64().unwrap());
         browser.open(&format!("http://{}/", site.service.address()));
         browser.wait_for("#live", "live");
         browser.wait("the first paint and a row", &format!("globalThis.firstRow && {PAINTED}"));
@@ -57,11 +57,17 @@ fn the_first_paint_is_within_300_ms() {
         paints.push(content);
         rows.push(row);
     }
-    paints.sort_by(f64::total_cmp);
-    rows.sort_by(f64::total_cmp);
+    let [word, paint, row] = [&mut words, &mut paints, &mut rows].map(|times| {
+        times.sort_by(f64::total_cmp);
+        times[LOADS / 2]
+    });
     println!(
-        "first contentful paint in ms: {paints:.0?}, of a word {word:.0}; first row of a limit: {rows:.0?}"
+        "first contentful paint in ms: {paint:.0} of {paints:.0?}, of a word: {word:.0} of {words:.0?}; first row of a \
+         limit: {row:.0}"
     );
-    assert!(paints[0] < word + TARGET, "{paints:?}, and {word} for a word");
+    // Other tests use the processors too, and slow any page down. So the bound grows with the time of a page with one
+    // word. On a free machine the bound is the target. Both times are medians.
+    let slowness = (word / WORD).max(1.0);
+    assert!(paint < TARGET * slowness, "{paint}, and {word} for a word");
     site.browser.finish();
 }

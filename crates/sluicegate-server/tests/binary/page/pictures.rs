@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{HOSTILE, LIMITS, Site, key_view};
 
-/// The variable that names a folder for the pictures. Those of the guides are written to `docs/page/` then.
+/// The variable that names a folder for the pictures. The test then also writes the pictures of the guides, to `docs/page/`.
 const FOLDER: &str = "SLUICEGATE_PICTURES";
 
 /// The sizes of windows: a phone, a tablet and a screen.
