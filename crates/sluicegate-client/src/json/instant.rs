@@ -25,10 +25,26 @@ impl Rfc3339 {
         const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
         let instant = i64::try_from(self.0.as_micros()).ok();
         let instant = instant.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
-        let mut text = String::with_capacity(32);
-        // Every time of a store is in the range of both types, and writing to a string can't fail.
+        let mut text = Text { bytes: [0; 32], length: 0 };
+        // Every time of a store is in the range of both types, and a text takes what it is given.
         let _ = PRINTER.print_timestamp(&instant.unwrap_or_default(), &mut text);
-        write(&text)
+        write(str::from_utf8(&text.bytes[..text.length]).unwrap_or_default())
+    }
+}
+
+/// A short text without an allocation. What doesn't fit is left out; a time has at most 30 characters.
+struct Text {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl jiff::fmt::Write for Text {
+    fn write_str(&mut self, part: &str) -> Result<(), jiff::Error> {
+        for (place, byte) in self.bytes[self.length..].iter_mut().zip(part.bytes()) {
+            *place = byte;
+            self.length += 1;
+        }
+        Ok(())
     }
 }
 

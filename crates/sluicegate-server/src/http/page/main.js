@@ -155,6 +155,9 @@ document.getElementById("skip").addEventListener("click", event => {
 forget.hidden = !hasToken();
 forget.addEventListener("click", forgetToken);
 addEventListener("hashchange", route);
+// A browser keeps a page that was left, with its connection, and has six connections to an address.
+addEventListener("pagehide", () => stream.close());
+addEventListener("pageshow", event => event.persisted && stream.ask());
 if (!location.hash) history.replaceState(null, "", address(""));
 route();
 setInterval(() => {

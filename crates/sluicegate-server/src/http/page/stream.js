@@ -33,10 +33,16 @@ export class Stream {
   /** Connects with other parameters, or again. */
   ask(query = this.query) {
     this.query = query;
+    this.close();
+    this.run(this.turn);
+  }
+
+  /** Ends the connection, and what waits for the next one. */
+  close() {
     this.turn += 1;
     clearTimeout(this.timer);
     this.abort?.abort();
-    this.run(this.turn);
+    this.abort = null;
   }
 
   /** Returns for how long nothing was heard, if that is too long. */
@@ -76,9 +82,7 @@ export class Stream {
 
   retry(turn, why) {
     if (turn !== this.turn) return;
-    this.turn += 1;
-    this.abort?.abort();
-    this.abort = null;
+    this.close();
     this.failures += 1;
     const most = Math.min(LONGEST_WAIT_MS, 250 * 2 ** this.failures);
     // Many pages must not come back at the same instant.
