@@ -239,12 +239,12 @@ impl<T: WithNumbers> Keyed<T> {
         }
         match self.known(key) {
             Some(known) => Ok(known),
-            None => self.inner.cache.outcome(key, || self.making(key)).await,
+            None => self.inner.cache.find(key, || self.making(key)).await,
         }
     }
 
     async fn make_again(&self, key: &[u8]) {
-        if let Err(error) = self.inner.cache.outcome(key, || self.making(key)).await {
+        if let Err(error) = self.inner.cache.find_again(key, || self.making(key)).await {
             let limit = self.inner.base.limit_name();
             self.inner.unrefreshed.tell(|more| {
                 tracing::warn!(limit, "a key keeps its old numbers: {error}{more}");

@@ -89,13 +89,39 @@ impl<T: Clone> Cache<T> {
         Some(Known { target: known.target.clone(), is_due })
     }
 
-    /// Returns the outcome of the run for a key, which `make` starts if none is underway.
-    pub(super) async fn outcome(
+    /// Returns the limit of a key. If it isn't known, that is the outcome of the run for it, which `make` starts if none is
+    /// underway.
+    pub(super) async fn find(
         &self,
         key: &[u8],
         make: impl Fn() -> Making<T> + Send,
     ) -> Result<T, Error> {
-        let joined = self.join(key);
+        let joined = {
+            let mut content = self.lock();
+            // Looked up under the lock that joins: otherwise a run that ends in between would be followed by another.
+            if let Some(made) = content.made.get(key) {
+                return Ok(made.target.clone());
+            }
+            self.join(&mut content, key)
+        };
+        self.outcome(joined, make).await
+    }
+
+    /// Returns the outcome of the run for a key, known or not, which `make` starts if none is underway.
+    pub(super) async fn find_again(
+        &self,
+        key: &[u8],
+        make: impl Fn() -> Making<T> + Send,
+    ) -> Result<T, Error> {
+        let joined = self.join(&mut self.lock(), key);
+        self.outcome(joined, make).await
+    }
+
+    async fn outcome(
+        &self,
+        joined: Joined<'_, T>,
+        make: impl Fn() -> Making<T> + Send,
+    ) -> Result<T, Error> {
         let outcome = joined.flight.outcome(make).await;
         self.finish(&joined, &outcome);
         outcome
@@ -118,9 +144,8 @@ impl<T: Clone> Cache<T> {
         drop(underway);
     }
 
-    fn join(&self, key: &[u8]) -> Joined<'_, T> {
+    fn join(&self, content: &mut Content<T>, key: &[u8]) -> Joined<'_, T> {
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
-        let mut content = self.lock();
         let start = || Underway { flight: Arc::new(Flight::new()), callers: 0, runtime };
         let underway = content.underway.entry(key.into()).or_insert_with(start);
         // A run continues only while its runtime does, and this caller may block the thread of that. So it has a run of
