@@ -97,6 +97,7 @@ fn picture(
     site.open(view);
     site.browser.wait_for(selector, part);
     if view.contains("what-if") {
+        site.browser.wait("the policies", "document.querySelector('.what-if textarea').value");
         site.browser.click(".what-if", "Simulate");
         site.browser.wait_for("main", "newly denied");
     }

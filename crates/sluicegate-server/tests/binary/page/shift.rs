@@ -292,8 +292,9 @@ fn the_memory_of_the_page_stays_flat() {
     let [third, last] = [6..9, 9..12].map(|quarter| Memory::least(&measured[quarter]));
     println!("third quarter: {third:?}\nlast quarter: {last:?}");
     assert!(last.heap < third.heap + f64::from(1 << 20), "{third:?} {last:?}");
-    // Some 112 nodes of a closed part wait to be collected, or not.
-    assert!(last.nodes <= third.nodes + 150.0, "{third:?} {last:?}");
+    // The nodes of parts that were closed last wait to be collected, or not: up to 2,000 of them in each measurement.
+    let most = measured[..9].iter().map(|it| it.nodes).fold(0.0, f64::max);
+    assert!(last.nodes <= most + 150.0, "{most} {last:?}");
     assert!(last.listeners <= third.listeners + 20.0, "{third:?} {last:?}");
     assert_eq!(third.documents, last.documents);
     site.browser.finish();
