@@ -32,7 +32,7 @@ impl Rfc3339 {
     }
 }
 
-/// A short text without an allocation. What doesn't fit is left out; a time has at most 30 characters.
+/// A short text without an allocation. A time has at most 30 characters, and the text cuts off more.
 struct Text {
     bytes: [u8; 32],
     length: usize,
