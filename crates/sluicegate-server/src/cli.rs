@@ -607,12 +607,15 @@ pub(crate) struct ManArgs {
     pub(crate) folder: PathBuf,
 }
 
+/// The URL of a service with the default listener, on this machine.
+const LOCAL_SERVICE: &str = "http://127.0.0.1:8080";
+
 /// A running service to read from, and the form of the answer.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct ServiceArgs {
     /// The URL of a running service: http://HOST:PORT or https://HOST:PORT
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", default_value = LOCAL_SERVICE)]
     pub(crate) server: ServiceUrl,
 
     /// Print the answer as JSON, as the service does

@@ -4,6 +4,7 @@ use clap::Args;
 use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
+use super::LOCAL_SERVICE;
 use crate::setup::parse_deadline;
 
 pub(super) const HEALTH_HELP: &str = "\
@@ -19,7 +20,7 @@ Exit status: 0 ready, 1 not ready or not reachable, 2 invalid arguments.";
 #[derive(Args, Debug)]
 pub(crate) struct HealthArgs {
     /// The URL of the service, or of its --health listener: http://HOST:PORT or https://HOST:PORT
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", default_value = LOCAL_SERVICE)]
     pub(crate) server: ServiceUrl,
 
     /// The deadline of the call, connecting included

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
-use super::AdminTokenArgs;
+use super::{AdminTokenArgs, LOCAL_SERVICE};
 use crate::setup::parse_deadline;
 
 pub(super) const RECENT_HELP: &str = "\
@@ -24,7 +24,7 @@ Exit status: 0 listed, 2 invalid arguments, 3 the service failed. After SIGINT o
 #[non_exhaustive]
 pub(crate) struct RecentArgs {
     /// The URL of the service: http://HOST:PORT or https://HOST:PORT
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(long, value_name = "URL", default_value = LOCAL_SERVICE)]
     pub(crate) server: ServiceUrl,
 
     /// Print new decisions as they come, until a signal

@@ -7,7 +7,7 @@ use sluicegate::error::SpanError;
 use sluicegate::store::Span;
 use sluicegate_client::ServiceUrl;
 
-use super::AdminTokenArgs;
+use super::{AdminTokenArgs, LOCAL_SERVICE};
 use crate::setup::{CapArgs, parse_deadline};
 use crate::simulate::From;
 
@@ -47,7 +47,7 @@ pub(crate) struct SimulateArgs {
     #[arg(
         long,
         value_name = "URL",
-        default_value = "http://127.0.0.1:8080",
+        default_value = LOCAL_SERVICE,
         conflicts_with = "log"
     )]
     pub(crate) server: ServiceUrl,

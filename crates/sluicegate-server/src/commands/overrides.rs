@@ -90,19 +90,17 @@ async fn get(args: OverrideOfArgs) -> Result<Exit, Failure> {
 
 async fn clear(args: OverrideOfArgs) -> Result<Exit, Failure> {
     let OverrideOfArgs { limit, key, to, admin_token } = args;
-    let is_json = to.json;
-    let done = || say(if is_json { r#"{"cleared":true}"# } else { "cleared" });
     if let Some(service) = &to.server {
         let token = admin_token.read()?;
         let call = call(Method::DELETE, service, (&limit, key.as_deref()), token.as_deref())?;
-        return call.done(&to, done).await;
+        call.done(&to).await?;
+    } else {
+        let cleared = opened(&to)?.clear(&limit, bytes(key.as_deref()), None).await;
+        if !cleared.map_err(|it| failed(&it))? {
+            return Err(none());
+        }
     }
-    let cleared = opened(&to)?.clear(&limit, bytes(key.as_deref()), None).await;
-    if !cleared.map_err(|it| failed(&it))? {
-        return Err(none());
-    }
-    done();
-    Ok(Exit::Allowed)
+    tell(&to, &json!({"cleared": true}), |_| vec!["cleared".to_owned()])
 }
 
 async fn list(args: OverrideListArgs) -> Result<Exit, Failure> {

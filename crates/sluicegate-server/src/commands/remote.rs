@@ -138,18 +138,14 @@ impl<'a> Call<'a> {
         Ok(Exit::Allowed)
     }
 
-    /// Sends a call whose answer has no content, and prints `done` unless the answer is an error.
+    /// Sends a call whose answer has no content.
     ///
     /// # Errors
     /// See [`Call::tell`].
-    pub(super) async fn done(self, to: &ToArgs, done: impl FnOnce()) -> Result<Exit, Failure> {
+    pub(super) async fn done(self, to: &ToArgs) -> Result<(), Failure> {
         let service = self.service;
         let reply = self.ask(to).await?;
-        if !reply.status.is_success() {
-            return Err(failure(service, &reply));
-        }
-        done();
-        Ok(Exit::Allowed)
+        if reply.status.is_success() { Ok(()) } else { Err(failure(service, &reply)) }
     }
 
     /// Sends the call and returns the body of the answer.

@@ -34,10 +34,10 @@ pub(super) fn append(row: &Row<'_>, terms: &LineTerms<'_>, bytes: &mut Vec<u8>) 
     let start = bytes.len();
     // Writing to a `Vec` can't fail, and every name is text.
     let _ = serde_json::to_writer(&mut *bytes, &Line::new(row, terms));
+    // Lines may be read in a terminal, and by programs that split lines at other characters too.
     if is_plain(&bytes[start..]) {
         return;
     }
-    // Lines may be read in a terminal, and by programs that split lines at other characters too.
     let escaped = match std::str::from_utf8(&bytes[start..]).map(printable_json) {
         Ok(Cow::Owned(escaped)) => escaped,
         _ => return,

@@ -1,10 +1,10 @@
 //! Tests explanations of decisions, over HTTP and on the command line.
 
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 use sluicegate_testkit::wait::until;
 
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = r#"limits:
   api:
@@ -139,9 +139,7 @@ fn lists_overrides_switches_and_shadows_are_reasons() {
 
 #[test]
 fn overrides_bans_and_pauses_in_a_server_are_reasons() {
-    let (server, prefix) = (shared().unwrap(), fresh_prefix("explain"));
-    let store = format!("store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n", server.url());
-    let file = File::new("limits.yaml", &(store + LIMITS));
+    let file = File::new("limits.yaml", &(own_store(shared().unwrap().url()) + LIMITS));
     let service = Service::start(&["--config", file.path(), "--admin-token", "s3cret"]);
     let token = [("Authorization", "Bearer s3cret")];
     let send = |method: &str, path: &str, body: Value| {

@@ -2,18 +2,12 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{FakeClock, fresh_prefix, shared};
+use sluicegate_testkit::servers::{FakeClock, shared};
 use sluicegate_testkit::wait::until_seldom;
 
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = "limits:\n  api: {policies: [\"fixed_window 10/d\"], deadline: 5s}\n";
-
-/// Returns a file in a store of its own on a server.
-fn on_server() -> String {
-    let (server, prefix) = (shared().unwrap(), fresh_prefix("fleet"));
-    format!("store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n", server.url())
-}
 
 fn start(file: &File, name: &str) -> Service {
     Service::start(&["--config", file.path(), "--name", name, "--drain", "0s"])
@@ -40,7 +34,7 @@ fn knows(service: &Service, count: usize) {
 
 #[test]
 fn processes_know_each_other_until_they_stop() {
-    let head = on_server();
+    let head = own_store(shared().unwrap().url());
     let file = File::new("limits.yaml", &format!("{head}{LIMITS}"));
     let (one, mut two) = (start(&file, "one"), start(&file, "two \u{202e}<b>"));
     let unnamed = Service::start(&["--config", file.path()]);
@@ -66,7 +60,7 @@ fn processes_know_each_other_until_they_stop() {
 /// Half of the fleet refuses a reload: the other half decides by it, and all of them say so.
 #[test]
 fn it_shows_who_has_another_configuration_and_why() {
-    let head = on_server();
+    let head = own_store(shared().unwrap().url());
     let files = [0, 1].map(|_| File::new("limits.yaml", &format!("{head}{LIMITS}")));
     let mut services = [start(&files[0], "a"), start(&files[1], "b")];
     knows(&services[0], 2);
@@ -113,7 +107,7 @@ fn it_shows_who_has_another_configuration_and_why() {
 /// A file that says the same in other words is another file: a process that starts later has it too.
 #[test]
 fn a_reload_that_changes_no_limit_is_no_difference() {
-    let text = format!("{}{LIMITS}", on_server());
+    let text = format!("{}{LIMITS}", own_store(shared().unwrap().url()));
     let file = File::new("limits.yaml", &text);
     let one = start(&file, "one");
     file.replace(&format!("{text}# a remark\n"));
@@ -128,7 +122,7 @@ fn a_reload_that_changes_no_limit_is_no_difference() {
 
 #[test]
 fn processes_of_one_name_are_two() {
-    let file = File::new("limits.yaml", &format!("{}{LIMITS}", on_server()));
+    let file = File::new("limits.yaml", &format!("{}{LIMITS}", own_store(shared().unwrap().url())));
     let (one, _two) = (start(&file, "same"), start(&file, "same"));
     knows(&one, 2);
 }
@@ -145,7 +139,7 @@ fn alone_a_process_shows_itself() {
 /// The ages of the fleet, the ends of overrides and the times of the audit come from the server.
 #[test]
 fn a_process_whose_clock_is_wrong_by_hours_shows_nothing_wrong() {
-    let file = File::new("limits.yaml", &format!("{}{LIMITS}", on_server()));
+    let file = File::new("limits.yaml", &format!("{}{LIMITS}", own_store(shared().unwrap().url())));
     let right = start(&file, "right");
     let clocks = [-5, 5].map(|hours| {
         let clock = FakeClock::new().unwrap();

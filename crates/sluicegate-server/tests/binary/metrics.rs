@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{fresh_prefix, shared, tools_folder};
+use sluicegate_testkit::servers::{shared, tools_folder};
 
-use crate::support::{File, Reply, Service};
+use crate::support::{File, Reply, Service, own_store};
 
 const TWO: &str = r#"
 limits:
@@ -190,11 +190,9 @@ fn promtool_finds_nothing_to_complain_about() {
   Log.in:per/account@x: {policies: [gcra 1/s burst 1, gcra 9/s shadow as s], ban: 1/1min for 15min}
   other: {policies: [concurrency 1 hold 30s queue 5]}
 "#;
-    let server = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{}\"}}\nfallback: {{processes: 2}}\nmetrics: {{max_series: 20}}\n{limits}",
-        shared().unwrap().url(),
-        fresh_prefix("bin"),
-    );
+    let server = own_store(shared().unwrap().url())
+        + "fallback: {processes: 2}\nmetrics: {max_series: 20}\n"
+        + limits;
     let embedded = limits.replace(", leases: true, deny_cache: true, on_store_failure: local", "");
     for text in [server, embedded] {
         let file = File::new("limits.yaml", &text);

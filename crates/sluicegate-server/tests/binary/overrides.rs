@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 use tokio::time::Instant;
 
-use crate::support::{File, Reply, Service, sluicegate};
+use crate::support::{File, Reply, Service, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -17,9 +17,7 @@ limits:
 
 /// Returns a file with these limits in a store of their own on a server.
 fn on_server(limits: &str) -> File {
-    let (server, prefix) = (shared().unwrap(), fresh_prefix("over"));
-    let store = format!("store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n", server.url());
-    File::new("limits.yaml", &(store + limits))
+    File::new("limits.yaml", &(own_store(shared().unwrap().url()) + limits))
 }
 
 fn put(service: &Service, path: &str, body: &Value) -> Reply {
@@ -214,7 +212,8 @@ fn the_command_line_sets_and_ends_overrides_at_a_store_and_at_a_service() {
         let list = || run(&["list", "--limit", "api"]).stdout;
         let both = list();
         assert!(both.starts_with(&whole.stdout) && both.contains("api  acme"), "{both}");
-        assert_eq!(run(&[&["clear"], &of[..]].concat()).status, 0);
+        let cleared = run(&[&["clear", "--json"], &of[..]].concat());
+        assert_eq!((cleared.status, cleared.json()), (0, json!({"cleared": true})));
         assert_eq!(run(&[&["clear"], &of[..]].concat()).status, 1);
         assert_eq!(list(), whole.stdout, "only the whole limit has one");
         let cleared = run(&["clear", "--limit", "api"]);

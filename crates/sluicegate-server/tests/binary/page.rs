@@ -46,11 +46,7 @@ impl Site {
     fn start_with(limits: &str, args: &[&str], width: u32, height: u32) -> Self {
         let file = File::new("limits.yaml", limits);
         let service = Service::start(&[&["--config", file.path()], args].concat());
-        let mut browser = Browser::start(width, height);
-        for part in MAY_FAIL {
-            browser.may_fail(part);
-        }
-        Self { file, service, browser }
+        Self { file, service, browser: empty_browser(width, height) }
     }
 
     /// Opens a view, and waits until the stream is live.
@@ -67,6 +63,13 @@ impl Site {
             self.service.call("check", limit, key, &json!({}));
         }
     }
+}
+
+/// Starts a browser for the page.
+fn empty_browser(width: u32, height: u32) -> Browser {
+    let mut browser = Browser::start(width, height);
+    MAY_FAIL.iter().for_each(|part| browser.may_fail(part));
+    browser
 }
 
 /// Returns the address of the drawer of a key.

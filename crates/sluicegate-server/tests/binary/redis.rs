@@ -9,7 +9,7 @@ use sluicegate_testkit::servers::{
 use sluicegate_testkit::wait::until;
 
 use crate::conformance;
-use crate::support::{File, Service, binary, sluicegate};
+use crate::support::{File, Service, binary, own_store, sluicegate};
 
 fn config(store: &str, more: &str) -> File {
     let prefix = fresh_prefix("bin");
@@ -359,10 +359,9 @@ fn max_clock_back_bounds_for_how_long_a_clock_that_is_set_back_holds_up_a_key() 
     let server = Server::builder(valkey).clock(&clock).start().unwrap();
     let body = r#"{"limit":"demo","key":"a"}"#;
     let start = |more: &str| {
-        let prefix =
-            format!("store: \"{}\"\nredis: {{prefix: \"{}\"}}", server.url(), fresh_prefix("bin"));
+        let store = own_store(server.url());
         let limits = "limits: {demo: {policies: [gcra 1/s], deadline: 5s}}";
-        let file = File::new("limits.yaml", &format!("{prefix}\n{more}\n{limits}\n"));
+        let file = File::new("limits.yaml", &format!("{store}{more}\n{limits}\n"));
         let service = Service::start(&["--config", file.path()]);
         assert_eq!(service.post("/v1/check", body).status, 200);
         (service, file)

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::Signal;
-use sluicegate_testkit::servers::{fresh_prefix, shared_each};
+use sluicegate_testkit::servers::shared_each;
 use sluicegate_testkit::wait::until;
 
-use crate::support::{Client, File, Reply, Service, sluicegate};
+use crate::support::{Client, File, Reply, Service, own_store, sluicegate};
 
 /// Sends a request's head without its body.
 fn half_a_request(service: &Service, body: &str) -> TcpStream {
@@ -138,12 +138,11 @@ fn what_was_sent_before_a_signal_is_answered_even_if_it_was_not_read() {
 fn another_process_gets_the_leased_units_of_a_stopped_one_at_once() {
     const BURST: u64 = 10_000;
     for server in shared_each().unwrap() {
-        let text = format!(
-            "store: \"{}\"\nredis: {{prefix: \"{}\"}}\nlimits: {{api: {{policies: [\"token_bucket 0/s burst {BURST}\"], \
-             leases: {{most: 1000, lasts: 50s}}, deadline: 5s}}}}",
-            server.url(),
-            fresh_prefix("bin")
+        let limits = format!(
+            "limits: {{api: {{policies: [\"token_bucket 0/s burst {BURST}\"], \
+             leases: {{most: 1000, lasts: 50s}}, deadline: 5s}}}}"
         );
+        let text = own_store(server.url()) + &limits;
         let file = File::new("limits.yaml", &text);
         let mut service = Service::start(&["--config", file.path(), "--drain", "0s"]);
         let other = Service::start(&["--config", file.path()]);

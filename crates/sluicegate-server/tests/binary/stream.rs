@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{Server, fresh_prefix};
+use sluicegate_testkit::servers::Server;
 use sluicegate_testkit::wait::{until, until_seldom};
 
 use crate::event_stream::Stream;
-use crate::support::{File, Service, binary, sluicegate};
+use crate::support::{File, Service, binary, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -281,12 +281,9 @@ fn hostile_keys_are_escaped() {
 #[test]
 fn a_failed_store_is_a_problem_with_what_is_decided_meanwhile() {
     let server = Server::start().unwrap();
-    let text = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{}\"}}\nlimits:\n  a: {{policies: [gcra 9/h], on_store_failure: allow}}\n  \
-         b: {{policies: [gcra 9/h], on_store_failure: deny}}\n",
-        server.url(),
-        fresh_prefix("stream")
-    );
+    let text = own_store(server.url())
+        + "limits:\n  a: {policies: [gcra 9/h], on_store_failure: allow}\n  \
+           b: {policies: [gcra 9/h], on_store_failure: deny}\n";
     let (service, _file) = start(&text, &[]);
     service.call("check", "a", "k", &json!({}));
     let mut stream = Stream::open(&service, "");

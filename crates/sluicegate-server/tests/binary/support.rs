@@ -1,6 +1,7 @@
 //! Starts the binary, speaks plain HTTP to it, and stops it.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::FakeClock;
+use sluicegate_testkit::servers::{FakeClock, fresh_prefix};
 use tempfile::TempDir;
 
 /// Long enough for a busy machine; only a service that hangs reaches it.
@@ -25,6 +26,11 @@ pub(crate) fn binary() -> Command {
 pub(crate) fn with_fields(mut object: Value, more: &Value) -> Value {
     object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     object
+}
+
+/// Returns the lines of a config file for a store of its own on a server.
+pub(crate) fn own_store(url: impl Display) -> String {
+    format!("store: \"{url}\"\nredis: {{prefix: \"{}\"}}\n", fresh_prefix("bin"))
 }
 
 /// The output of a command.

@@ -25,14 +25,14 @@ use serde_json::Value;
 use sluicegate_envoy::service::protos::rate_limit_descriptor::Entry;
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest};
-use sluicegate_testkit::servers::{Server, fresh_prefix, shared};
+use sluicegate_testkit::servers::{Server, shared};
 use sluicegate_testkit::wait::until_async;
 use tokio::net::TcpListener;
 use tonic::transport::Endpoint;
 use tonic::{Request, Response, Status};
 
 use crate::log_format::events_of_json;
-use crate::support::{File, Service, binary};
+use crate::support::{File, Service, binary, own_store};
 
 const FREE: &str = "127.0.0.1:0";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -182,11 +182,8 @@ fn check(service: &Service, limit: &str, traceparent: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_is_a_child_of_its_request_and_the_call_to_the_server_its_own() {
-    let config = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{}\"}}\nlimits: {{api: {{policies: [gcra 1/h burst 1 as steady]}}}}",
-        shared().unwrap().url(),
-        fresh_prefix("bin"),
-    );
+    let config = own_store(shared().unwrap().url())
+        + "limits: {api: {policies: [gcra 1/h burst 1 as steady]}}";
     let file = File::new("limits.yaml", &config);
     for protocol in ["http/protobuf", "grpc"] {
         let collector = Collector::default();

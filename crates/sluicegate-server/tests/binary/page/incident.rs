@@ -8,8 +8,7 @@ use sluicegate_testkit::servers::{fresh_prefix, shared};
 use sluicegate_testkit::wait::until_seldom;
 use tokio::time::Instant;
 
-use super::browser::Browser;
-use super::{MAY_FAIL, Site};
+use super::{Site, empty_browser};
 
 /// The time in which an operator finds a cause and its remedy.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,9 +28,7 @@ fn limits(proxy: &Proxy, prefix: &str, api: &str) -> String {
 /// The time includes that of the browser, and of other tests on the machine. It doesn't include that of reading.
 fn handle(what: &str, site: &mut Site, by: impl FnOnce(&mut Site)) {
     let begun = Instant::now();
-    let empty = Browser::start(1600, 1000);
-    std::mem::replace(&mut site.browser, empty).finish();
-    MAY_FAIL.iter().for_each(|part| site.browser.may_fail(part));
+    std::mem::replace(&mut site.browser, empty_browser(1600, 1000)).finish();
     site.open("");
     by(site);
     let took = begun.elapsed();

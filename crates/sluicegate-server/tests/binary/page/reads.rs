@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
 use super::{LIMITS, Site, key_view};
-use crate::support::{File, Service};
+use crate::support::{File, Service, own_store};
 
 #[test]
 fn the_first_view_says_who_is_denied_by_what_and_how_the_service_is() {
@@ -231,12 +231,8 @@ fn the_configuration_has_its_file_its_history_and_the_fleet() {
 
 #[test]
 fn the_process_that_differs_from_most_is_marked() {
-    let head = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{}\"}}\n",
-        shared().unwrap().url(),
-        fresh_prefix("page")
-    );
-    let text = format!("{head}limits: {{api: {{policies: [\"gcra 5/h\"], deadline: 5s}}}}\n");
+    let text = own_store(shared().unwrap().url())
+        + "limits: {api: {policies: [\"gcra 5/h\"], deadline: 5s}}\n";
     let file = File::new("limits.yaml", &text);
     let _same = Service::start(&["--config", file.path(), "--name", "same"]);
     let mut site = Site::start_with(&text, &["--name", "own"], 1600, 1000);

@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sluicegate_testkit::servers::{Authority, FakeClock, fresh_prefix, shared};
+use sluicegate_testkit::servers::{Authority, FakeClock, shared};
 use sluicegate_testkit::wait::until_seldom;
 
 use crate::event_stream::Stream;
-use crate::support::{Client, File, Service};
+use crate::support::{Client, File, Service, own_store};
 
 /// The time at which the certificate of the test ends: 2001-01-01, in seconds since the epoch.
 const END: i64 = 978_307_200;
@@ -27,11 +27,7 @@ fn a_certificate_that_ends_full_connections_and_a_differing_fleet_are_problems()
     let certificate = authority.expired("metrics", &["127.0.0.1"]).unwrap();
     let clock = FakeClock::new().unwrap();
     clock.set_offset(before_the_end(10 * DAY + DAY / 2)).unwrap();
-    let store = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{}\"}}\nservice: {{max_connections: 4}}\n",
-        shared().unwrap().url(),
-        fresh_prefix("problems")
-    );
+    let store = own_store(shared().unwrap().url()) + "service: {max_connections: 4}\n";
     let tls = format!(
         "listeners: {{metrics: {{address: \"127.0.0.1:0\", tls: {{cert: {}, key: {}}}}}}}\n",
         certificate.certificate_file().display(),
