@@ -1,11 +1,12 @@
 //! `cargo xtask ci`: every check that a change must pass.
 
 use std::iter::once;
+use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::beside::cargo_beside;
-use crate::book::book;
+use crate::book::{book, ensure_mdbook};
 use crate::clients::clients;
 use crate::deploy;
 use crate::lines;
@@ -15,15 +16,15 @@ use crate::prose;
 use crate::rings;
 use crate::run::{Part, cargo, ensure_cargo_tool, run, run_parts, say};
 use crate::servers::workspace_root;
+use crate::setup::ensure_servers;
 use crate::tarballs::tarballs;
 use crate::test::test;
 
-/// The parts of the command. The tests come last, so that their final lines are at the end of the
-/// output.
+/// The parts that need Rust alone.
 ///
 /// The versions of interfaces are checked from the first tag on. Until then there is no version to compare
 /// the interfaces with.
-const PARTS: [Part; 14] = [
+const WITH_RUST: [Part; 9] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
@@ -33,10 +34,15 @@ const PARTS: [Part; 14] = [
     ("lines", lines::count),
     ("prose", prose::check),
     ("packages", tarballs),
-    ("deploy", deploy::check),
-    ("features", check_features),
-    ("msrv", msrv),
     ("outsiders", check_outsiders),
+    ("msrv", msrv),
+    ("features", check_features),
+];
+
+/// The parts that need other tools. The tests come last, so that their final lines are at the end of the
+/// output.
+const WITH_TOOLS: [Part; 5] = [
+    ("deploy", deploy::check),
     ("dependencies", check_dependencies),
     ("documentation", check_documentation),
     ("clients", clients),
@@ -44,32 +50,51 @@ const PARTS: [Part; 14] = [
 ];
 
 /// Returns the names of the parts.
-pub(crate) fn part_names() -> [&'static str; PARTS.len()] {
-    PARTS.map(|(name, _)| name)
+pub(crate) fn part_names() -> impl Iterator<Item = &'static str> {
+    WITH_RUST.iter().chain(&WITH_TOOLS).map(|(name, _)| *name)
 }
 
 /// Runs every check, or the named ones.
+///
+/// The tools are compiled while the first parts run, most of which check one crate after another and leave a core free.
 pub(crate) fn ci(wanted: &[String]) -> Result<()> {
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
-    let parts: Vec<Part> = PARTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
-    run_parts(&parts)?;
+    let is_wanted = |(name, _): &Part| wanted.is_empty() || wanted.iter().any(|word| word == name);
+    let mut failed = thread::scope(|scope| {
+        if wanted.is_empty() {
+            scope.spawn(get_tools);
+        }
+        run_parts(WITH_RUST.into_iter().filter(is_wanted))
+    });
+    failed.extend(run_parts(WITH_TOOLS.into_iter().filter(is_wanted)));
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
     say(if wanted.is_empty() { "\nall checks passed" } else { "\nthese checks passed" });
     Ok(())
 }
 
-/// Checks each feature without the others, and each published crate with only the features that it
-/// requests of its dependencies itself. Features that its neighbours in the workspace or its tests
-/// request don't count.
-fn check_features() -> Result<()> {
-    let workspace = Workspace::members_only()?;
-    let published: Vec<&str> = workspace.published().map(|package| &*package.name).collect();
-    for package in workspace.members() {
-        let name = &*package.name;
-        if package.features.is_empty() && !published.contains(&name) {
-            continue;
+/// Installs what the parts of [`WITH_TOOLS`] need. Each of them tries again what could not be had, and reports it.
+fn get_tools() {
+    let tools: [Part; 4] = [
+        ("cargo-deny", ensure_deny),
+        ("mdbook", ensure_mdbook),
+        ("helm", deploy::fetch),
+        ("a server", ensure_servers),
+    ];
+    for (name, get) in tools {
+        if let Err(error) = get() {
+            say(&format!("{name} could not be had: {error:#}"));
         }
-        for feature in once("").chain(package.features.keys().map(String::as_str)) {
-            let which = ["--package", name, "--no-default-features", "--features", feature];
+    }
+}
+
+/// Checks each published crate with each of its features alone, and with none. Features that its neighbours in the
+/// workspace or its tests request don't count.
+fn check_features() -> Result<()> {
+    for package in Workspace::members_only()?.published() {
+        for feature in once("").chain(package.sets_of_features()) {
+            let which =
+                ["--package", &*package.name, "--no-default-features", "--features", feature];
             run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
         }
     }
@@ -91,8 +116,12 @@ fn check_outsiders() -> Result<()> {
 /// Checks the dependencies, after compiling the tool if it isn't installed. Otherwise the rules would
 /// be checked only on machines that happen to have it.
 fn check_dependencies() -> Result<()> {
-    ensure_cargo_tool("deny", "0.20.2")?;
+    ensure_deny()?;
     run(&mut cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]))
+}
+
+fn ensure_deny() -> Result<()> {
+    ensure_cargo_tool("deny", "0.20.2")
 }
 
 /// Checks that the links of the crates' documentation and of the book work. Also runs the examples of

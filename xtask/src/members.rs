@@ -28,7 +28,7 @@ pub(crate) struct Package {
     /// The oldest compiler that it claims to build with.
     pub(crate) rust_version: Option<String>,
     #[serde(default)]
-    pub(crate) features: BTreeMap<String, Vec<String>>,
+    features: BTreeMap<String, Vec<String>>,
     /// The registries it may be published to; `None` for any, empty for none.
     #[serde(default)]
     publish: Option<Vec<String>>,
@@ -151,6 +151,14 @@ impl Package {
             ("keywords of at most 20 bytes", words.iter().all(|word| word.len() <= 20)),
         ];
         checks.into_iter().filter(|(_, is_there)| !is_there).map(|(what, _)| what).collect()
+    }
+
+    /// Returns its features, without a `default` that is another name of one feature or of all of them.
+    pub(crate) fn sets_of_features(&self) -> impl Iterator<Item = &str> {
+        let is_new = |(name, others): &(&String, &Vec<String>)| {
+            *name != "default" || (2..self.features.len() - 1).contains(&others.len())
+        };
+        self.features.iter().filter(is_new).map(|(name, _)| name.as_str())
     }
 
     fn is_published(&self) -> bool {

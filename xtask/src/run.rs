@@ -20,15 +20,11 @@ pub(crate) fn say(text: &str) {
 /// One part of a task: its heading and its function.
 pub(crate) type Part = (&'static str, fn() -> Result<()>);
 
-/// Runs every part, even after one has failed, so that one run reports all failures.
-pub(crate) fn run_parts(parts: &[Part]) -> Result<()> {
-    let mut failed = Vec::new();
-    for (heading, part) in parts {
-        if !run_part(heading, part) {
-            failed.push(*heading);
-        }
-    }
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+/// Runs every part, even after one has failed, so that one run reports all failures. Returns the headings of those that
+/// failed.
+pub(crate) fn run_parts(parts: impl Iterator<Item = Part>) -> Vec<&'static str> {
+    let failed = parts.filter(|(heading, part)| !run_part(heading, part));
+    failed.map(|(heading, _)| heading).collect()
 }
 
 /// Runs one part under a heading, and prints its result, the reason and its duration.
