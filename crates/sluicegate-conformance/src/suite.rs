@@ -66,8 +66,8 @@ use crate::fresh::fresh;
 /// - `suite!(leases [EXPRESSION])`, `suite!(leases each [EXPRESSION])`: the stores take units ahead
 ///   for lease holders. All other stores must ignore lease requests.
 ///
-/// A store that answers immediately runs 600 schedules of each kind, a store that must be awaited
-/// 60.
+/// A store that answers immediately runs 300 schedules of each kind, a store that must be awaited
+/// 40.
 ///
 /// ```
 /// mod map_store {
@@ -188,7 +188,7 @@ fn limit(name: &str, specs: &[&str]) -> Limit {
 fn count_for(store: &impl Store) -> u64 {
     let opened = open(store, &limit("suite", &["gcra 1/s"]), &fresh_run());
     let peek = Request::new(Operation::Peek, b"").at(timestamp(START));
-    if opened.ask(peek).is_now() { 600 } else { 60 }
+    if opened.ask(peek).is_now() { 300 } else { 40 }
 }
 
 /// Fails unless two stores gave equal answers.

@@ -87,7 +87,7 @@ fn composites_under_injected_time() {
 #[test]
 fn leases_under_injected_time() {
     let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
-    each("kernels leases", 600, |seed| {
+    each("kernels leases", 300, |seed| {
         assert_kernels_answer_like_the_model(&plan.schedule(seed));
     });
 }
@@ -96,7 +96,7 @@ fn leases_under_injected_time() {
 fn leases_under_a_clock_of_the_stores_own() {
     let clock = Clock::Own { max_clock_back_us: 5_000_000 };
     let plan = Plan { leases: Leases::Granted, max_policies: 4, clock, ..Plan::default() };
-    each("kernels leases own clock", 600, |seed| {
+    each("kernels leases own clock", 300, |seed| {
         assert_kernels_answer_like_the_model(&plan.schedule(seed));
     });
 }

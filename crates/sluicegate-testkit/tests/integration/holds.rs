@@ -65,7 +65,7 @@ fn assert_scripts_hold_as_the_kernels_do(
     on_expiry: OnExpiry,
 ) {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
-        each(&format!("scripts with {what}, {name}"), 500, |seed| {
+        each(&format!("scripts with {what}, {name}"), 250, |seed| {
             let (bans, kinds) = (seed % 3 == 0, kinds.to_vec());
             let max_policies = 4;
             let may_step_back = seed % 4 < 2 || clock == Clock::Injected;
@@ -184,7 +184,7 @@ fn give_back(model: &mut Model, now: u64, policy: &Policy, taken: &Taken, most: 
 
 #[test]
 fn records_give_back_what_the_model_does_once_and_while_they_live() {
-    each("holds", 600, |seed| {
+    each("holds", 300, |seed| {
         let mut dice = Dice::new(seed);
         let kind = dice.pick(&Kind::ALL);
         let policy = random_policy(&mut dice, kind, Numbers::Small);

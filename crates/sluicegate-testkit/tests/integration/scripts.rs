@@ -68,7 +68,7 @@ fn every_kind_alone_under_injected_time() {
 
 #[test]
 fn composites_under_injected_time() {
-    each("scripts composites", 600, |seed| {
+    each("scripts composites", 400, |seed| {
         assert_scripts_answer_like_the_model(&Plan::default().schedule(seed), false);
     });
 }
@@ -76,7 +76,7 @@ fn composites_under_injected_time() {
 #[test]
 fn bans_under_injected_time() {
     let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
-    each("scripts bans", 600, |seed| {
+    each("scripts bans", 300, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
 }
@@ -85,7 +85,7 @@ fn bans_under_injected_time() {
 fn bans_under_a_clock_of_the_servers_own() {
     let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
     let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
-    each("scripts bans own clock back", 600, |seed| {
+    each("scripts bans own clock back", 300, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
 }
@@ -112,7 +112,7 @@ fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
 #[test]
 fn pauses_under_injected_time_and_a_clock_of_the_servers_own() {
     for clock in [Clock::Injected, Clock::Own { max_clock_back_us: MAX_CLOCK_BACK }] {
-        each("scripts pauses", 600, |seed| {
+        each("scripts pauses", 300, |seed| {
             let bans = seed % 3 == 0;
             let plan = Plan { pauses: true, bans, max_policies: 3, clock, ..Plan::default() };
             assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
@@ -187,7 +187,7 @@ fn a_paused_subject_is_one_read_and_no_write() {
 #[test]
 fn leases_under_injected_time() {
     let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
-    each("scripts leases", 300, |seed| {
+    each("scripts leases", 200, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
 }
@@ -196,7 +196,7 @@ fn leases_under_injected_time() {
 fn leases_under_a_clock_of_the_servers_own() {
     let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
     let plan = Plan { leases: Leases::Granted, max_policies: 4, clock, ..Plan::default() };
-    each("scripts leases own clock back", 300, |seed| {
+    each("scripts leases own clock back", 200, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
 }
@@ -211,7 +211,7 @@ fn a_key_with_leases_lives_until_it_equals_a_fresh_one() {
         may_renumber: false,
         ..Plan::default()
     };
-    each("scripts leases expire", 300, |seed| {
+    each("scripts leases expire", 200, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), true);
     });
 }
@@ -227,7 +227,7 @@ fn a_key_never_expires_before_it_equals_a_fresh_one() {
         may_renumber: false,
         ..Plan::default()
     };
-    each("scripts expire", 800, |seed| {
+    each("scripts expire", 400, |seed| {
         let mut schedule = plan.schedule(seed);
         if schedule.policies.iter().any(starts_empty) {
             keep_the_first_day(&mut schedule);
@@ -270,7 +270,7 @@ fn keep_the_first_day(schedule: &mut Schedule) {
 #[test]
 fn composites_under_a_clock_of_the_servers_own() {
     let plan = Plan { clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK }, ..Plan::default() };
-    each("scripts own clock back", 600, |seed| {
+    each("scripts own clock back", 400, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
 }

@@ -28,7 +28,7 @@ const CLOCKS: [Clock; 2] = [Clock::Injected, Clock::Own { max_clock_back_us: MAX
 fn any_value_is_judged_and_written_as_the_core_does_it() {
     let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::SlidingLog).collect();
     let plan = Plan { kinds, max_policies: 3, ..Plan::default() };
-    each("stored values", 400, |seed| {
+    each("stored values", 250, |seed| {
         let clock = CLOCKS[usize::from(seed % 2 == 0)];
         let schedule = Plan { clock, ..plan.clone() }.schedule(seed);
         if !policies_of(&schedule).any(|policy| is_left_out(policy, clock)) {

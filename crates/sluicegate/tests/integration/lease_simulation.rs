@@ -20,7 +20,7 @@ use world::{Counts, World};
 fn no_interval_has_more_than_the_limit_whatever_happens() {
     let mut counts = Counts::default();
     let mut turn = 0_u64;
-    each("lease simulation", 3_000, |seed| {
+    each("lease simulation", 1_500, |seed| {
         turn += 1;
         let mut world = World::new(seed, turn.is_multiple_of(16), None);
         world.run();

@@ -17,7 +17,7 @@ use crate::scripted::{MAX_CLOCK_BACK, Scripted};
 #[test]
 fn leases_are_granted_and_reported_as_the_core_does_it() {
     let mut seen = Seen::default();
-    each("stored leases", 1_500, |seed| {
+    each("stored leases", 800, |seed| {
         let clock = CLOCKS[usize::from(seed % 2 == 0)];
         let kinds = [Kind::TokenBucket, Kind::Gcra, Kind::LeakyBucket, Kind::FixedWindow];
         let plan = Plan { clock, kinds: kinds.to_vec(), max_policies: 3, ..Plan::default() };
