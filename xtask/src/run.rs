@@ -100,7 +100,7 @@ pub(crate) fn ensure_program(package: &str, version: &str, features: &[&str]) ->
     let mut command = cargo(&["install", package, "--locked", "--version", version]);
     command.args(features).arg("--root").arg(tools);
     // The program runs for seconds, but an optimised build would take minutes.
-    for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
+    for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "0")] {
         command.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
     }
     run_aside(&mut command)
