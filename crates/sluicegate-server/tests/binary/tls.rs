@@ -26,20 +26,20 @@ const CHECK: &str = r#"{"limit":"demo","key":"a"}"#;
 const PEER: &str = "127.0.0.1";
 
 /// A folder with the files of a listener's TLS, which are links that tests swap.
-struct Files {
+pub(crate) struct Files {
     folder: TempDir,
-    authority: Authority,
+    pub(crate) authority: Authority,
 }
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let files =
             Self { folder: tempfile::tempdir().unwrap(), authority: Authority::new().unwrap() };
         files.use_certificate(&files.issue("first"));
         files
     }
 
-    fn issue(&self, label: &str) -> Certificate {
+    pub(crate) fn issue(&self, label: &str) -> Certificate {
         self.authority.certificate(label, &[PEER]).unwrap()
     }
 
@@ -59,7 +59,7 @@ impl Files {
     }
 
     /// Returns a config whose listener has TLS, with `more` fields of it.
-    fn config(&self, listener: &str, more: &str) -> File {
+    pub(crate) fn config(&self, listener: &str, more: &str) -> File {
         let (cert, key) = (self.path("cert.pem"), self.path("key.pem"));
         let (cert, key) = (cert.display(), key.display());
         let tls = format!("{{cert: {cert}, key: {key}{more}}}");
@@ -72,7 +72,7 @@ impl Files {
     }
 
     /// Connects, with the certificate of a client if there is one.
-    async fn connect(
+    pub(crate) async fn connect(
         &self,
         address: SocketAddr,
         protocols: &[&[u8]],
@@ -100,7 +100,7 @@ impl Files {
     }
 }
 
-fn read(file: &Path) -> Vec<CertificateDer<'static>> {
+pub(crate) fn read(file: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_file_iter(file).unwrap().map(Result::unwrap).collect()
 }
 

@@ -25,14 +25,21 @@ use serde_json::Value;
 use sluicegate_envoy::service::protos::rate_limit_descriptor::Entry;
 use sluicegate_envoy::service::protos::rate_limit_service_client::RateLimitServiceClient;
 use sluicegate_envoy::service::protos::{RateLimitDescriptor, RateLimitRequest};
-use sluicegate_testkit::servers::{Server, shared};
+use sluicegate_testkit::servers::{Certificate, Server, shared};
 use sluicegate_testkit::wait::until_async;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tonic::transport::Endpoint;
 use tonic::{Request, Response, Status};
 
 use crate::log_format::events_of_json;
 use crate::support::{File, Service, binary, own_store};
+use crate::tls::{Files, read};
 
 const FREE: &str = "127.0.0.1:0";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -67,8 +74,8 @@ impl Collector {
         }
     }
 
-    /// Accepts OTLP over HTTP.
-    async fn http(&self) -> SocketAddr {
+    /// Returns a router for OTLP over HTTP.
+    fn router(&self) -> Router {
         async fn traces(
             State(to): State<Collector>,
             fields: HeaderMap,
@@ -83,10 +90,43 @@ impl Collector {
             to.add(ExportTraceServiceRequest::decode(body).unwrap(), authorization);
             Ok(ExportTraceServiceResponse::default().encode_to_vec())
         }
-        let listener = TcpListener::bind(FREE).await.unwrap();
+        Router::new().route("/v1/traces", post(traces)).with_state(self.clone())
+    }
+
+    /// Accepts OTLP over HTTP.
+    async fn http(&self) -> SocketAddr {
+        let (listener, router) = (TcpListener::bind(FREE).await.unwrap(), self.router());
         let address = listener.local_addr().unwrap();
-        let router = Router::new().route("/v1/traces", post(traces)).with_state(self.clone());
-        tokio::spawn(serve(listener, router));
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, router.clone()));
+            }
+        });
+        address
+    }
+
+    /// Accepts OTLP over HTTPS.
+    async fn https(&self, certificate: &Certificate) -> SocketAddr {
+        let (listener, router) = (TcpListener::bind(FREE).await.unwrap(), self.router());
+        let address = listener.local_addr().unwrap();
+        let key = PrivateKeyDer::from_pem_file(certificate.key_file()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(read(certificate.certificate_file()), key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // A client that doesn't trust the certificate ends the handshake.
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    tokio::spawn(serve(stream, router.clone()));
+                }
+            }
+        });
         address
     }
 
@@ -123,14 +163,12 @@ impl TraceService for Collector {
     }
 }
 
-/// Serves HTTP/1.1.
-async fn serve(listener: TcpListener, router: Router) {
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let service = hyper_util::service::TowerToHyperService::new(router.clone());
-        let io = hyper_util::rt::TokioIo::new(stream);
-        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(io, service));
-    }
+/// Serves HTTP/1.1 on a connection.
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let service = hyper_util::service::TowerToHyperService::new(router);
+    let io = hyper_util::rt::TokioIo::new(stream);
+    // The service may end it at any time.
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
 }
 
 /// Returns attributes as text.
@@ -321,6 +359,38 @@ async fn a_collector_that_refuses_spans_is_in_the_log_until_it_accepts_them() {
     collector.0.lock().unwrap().is_closed = false;
     check(&service, "demo", &traceparent(TRACE, "01"));
     logged(&log, &format!("spans are sent to http://{address}/v1/traces again")).await;
+}
+
+/// The authority of a collector is one that the system trusts, or that of `SSL_CERT_FILE`.
+#[tokio::test(flavor = "multi_thread")]
+async fn spans_of_https_requests_are_sent_over_https() {
+    let (files, collector) = (Files::new(), Collector::default());
+    let address = collector.https(&files.issue("collector")).await;
+    let file = files.config("admin", "");
+    let of_admin = |more: &[&str]| {
+        let args = [&["--config", file.path()], more].concat();
+        let mut command = command(address, "http/protobuf", &args);
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("https://{address}"));
+        command
+    };
+    let mut trusting = of_admin(&[]);
+    trusting.env("SSL_CERT_FILE", files.authority.certificate_file());
+    let service = Service::of(trusting);
+    let mut stream = files.connect(service.address_of("admin"), &[], None).await.unwrap();
+    let (body, trace) = (r#"{"limit":"demo","key":"alice"}"#, traceparent(TRACE, "01"));
+    let length = body.len();
+    let request = format!(
+        "POST /v1/check HTTP/1.1\r\nHost: x\r\ntraceparent: {trace}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let spans = collector.spans(2).await;
+    assert_eq!(named(&spans, "POST /v1/check").1["url.scheme"], "https");
+
+    let mut service = Service::of(of_admin(&["--log-format", "json"]));
+    let log = service.follow_its_log();
+    check(&service, "demo", &trace);
+    let event = logged(&log, "spans can't be sent to https://").await;
+    assert!(event["error"].as_str().unwrap().contains("UnknownIssuer"), "{event}");
 }
 
 #[test]
