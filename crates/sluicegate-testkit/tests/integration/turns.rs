@@ -24,7 +24,7 @@ const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 fn the_scripts_hand_turns_on_as_the_kernels_do() {
     let mut taken_in_all = 0;
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
-        each(&format!("scripts with lines, {name}"), 300, |seed| {
+        each(&format!("scripts with lines, {name}"), 400, |seed| {
             let kinds = Kind::RESERVABLE.to_vec();
             // States written under other numbers have other bytes.
             let may_renumber = false;

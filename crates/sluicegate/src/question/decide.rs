@@ -71,7 +71,7 @@ where
     /// use sluicegate::{Limiter, MemoryStore, Usage};
     /// use sluicegate::decision::HoldFound;
     ///
-    /// let limit = sluicegate::Limit::new("llm", ["token_bucket 90000/min as tokens"])?;
+    /// let limit = sluicegate::Limit::new("llm", ["fixed_window 90000/h as tokens"])?;
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// let grant = limiter.check("acme").cost(1_000).hold(Duration::from_secs(60)).now()?;
     /// assert_eq!(grant.remaining(), Some(89_000));

@@ -106,7 +106,8 @@ impl CountedKey {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// let Leased::Granted(lease) = edge.lease(&leasing).await? else { panic!("the whole rate is free") };
     /// assert_eq!((lease.times, lease.share), (60, 250_000));
-    /// assert_eq!(fleet.peek("edge").await?.remaining(), Some(940));
+    /// let left = fleet.peek("edge").await?.remaining();
+    /// assert!(left >= Some(940) && left < Some(1_000), "a bucket that refills");
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
