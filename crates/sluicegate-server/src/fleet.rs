@@ -20,7 +20,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 pub(crate) use collector::FleetCollector;
 use entry::Refused;
-pub(crate) use entry::{Entry, differing_for_ms};
+pub(crate) use entry::{Entry, UsedShare, differing_for_ms};
 pub(crate) use rate::Rate;
 
 /// The name of the limit whose board has the entries. No request can name it, because it isn't in the registry.
@@ -49,6 +49,8 @@ struct Seen {
     refused: (u64, Instant),
     /// The entries of all processes, and the moment at which they were read.
     entries: (Vec<Entry>, Instant),
+    /// The highest shares of capacity that keys use in this process.
+    used: Vec<UsedShare>,
 }
 
 impl Fleet {
@@ -71,6 +73,7 @@ impl Fleet {
             config: (registry.config_digest(), now),
             refused: (0, now),
             entries: (Vec::new(), now),
+            used: Vec::new(),
         };
         Self {
             name: name.unwrap_or_else(own_name),
@@ -120,6 +123,11 @@ impl Fleet {
         entries
     }
 
+    /// Tells the others which shares of capacity keys use in this process.
+    pub(crate) fn tell_used(&self, used: Vec<UsedShare>) {
+        self.seen().used = used;
+    }
+
     async fn meet(&self, lasts: Duration) {
         let Some(board) = &self.board else { return };
         let Ok(value) = serde_json::to_vec(&self.own()) else { return };
@@ -134,7 +142,7 @@ impl Fleet {
     fn own(&self) -> Entry {
         let now = Instant::now();
         let status = self.watch.as_ref().map(|watch| watch.status()).unwrap_or_default();
-        let (config_since, refused_at) = {
+        let (config_since, refused_at, used) = {
             let mut seen = self.seen();
             let config = self.registry.config_digest();
             if seen.config.0 != config {
@@ -146,7 +154,7 @@ impl Fleet {
             if seen.entries.1.elapsed() > Self::LASTS {
                 seen.entries.0.clear();
             }
-            (seen.config.1, seen.refused.1)
+            (seen.config.1, seen.refused.1, seen.used.clone())
         };
         let age = |at: Instant| u64::try_from((now - at).as_millis()).unwrap_or(u64::MAX);
         Entry {
@@ -165,6 +173,7 @@ impl Fleet {
                     .collect(),
                 age_ms: age(refused_at),
             }),
+            used,
         }
     }
 

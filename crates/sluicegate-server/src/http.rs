@@ -47,6 +47,7 @@ mod stream;
 mod top;
 mod turns;
 mod unreadable;
+mod used_capacity;
 mod waiting;
 
 #[cfg(feature = "resp")]

@@ -187,6 +187,12 @@ impl Metrics {
         self
     }
 
+    /// Returns whether the maximum number of series is reached, so that further limits count together under `other`.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.limits.is_full()
+    }
+
     /// Counts a limit under its own name, even if no registry has it.
     ///
     /// ```

@@ -27,6 +27,10 @@ pub(crate) struct Observed {
     pub(crate) waiting: (u64, u64),
     /// Whether a limit found no place in the lists of top keys.
     pub(crate) are_top_keys_full: bool,
+    /// Whether some limits have no series of their own in the metrics.
+    pub(crate) are_series_full: bool,
+    /// Overrides and their maximum.
+    pub(crate) overrides: (u64, u64),
     pub(crate) certificates: Vec<CertificateEnd>,
     /// Each configuration of the fleet with the processes that have it; one unless they differ.
     pub(crate) configurations: Vec<Vec<String>>,
@@ -264,6 +268,17 @@ fn capacity(observed: &Observed) -> Vec<Problem> {
             "Merge limits that differ only in their keys, or look at the decision log instead.";
         found.push(problem("top-keys-full", WARNING, text, remedy));
     }
+    if observed.are_series_full {
+        let text = "The metrics have no more series, so some limits count together as `other`.";
+        let remedy = "Raise metrics.max_series, or merge limits that differ only in their keys.";
+        found.push(problem("series-full", WARNING, text, remedy));
+    }
+    let (overrides, most) = observed.overrides;
+    if most > 0 && overrides >= most {
+        let text = format!("The store has {overrides} overrides, so no more can be set.");
+        let remedy = "End unused ones: `sluicegate override list` shows those of a limit.";
+        found.push(problem("overrides-full", WARNING, text, remedy));
+    }
     found
 }
 
@@ -344,6 +359,7 @@ mod tests {
             keys: Some((97, 100)),
             bytes: Some((1, 100)),
             waiting: (9, 10),
+            overrides: (8, 9),
             certificates: vec![CertificateEnd { listener: "http", left: 15 * 86_400 }],
             configurations: vec![vec!["a".to_owned(), "b".to_owned()]],
             store_p99_us: Some((25_000, 50_000)),
@@ -384,6 +400,8 @@ mod tests {
             (Observed { overloaded: 1, ..Observed::default() }, "overloaded", ERROR),
             (Observed { waiting: (5, 5), ..Observed::default() }, "waiting-full", WARNING),
             (Observed { are_top_keys_full: true, ..Observed::default() }, "top-keys-full", WARNING),
+            (Observed { are_series_full: true, ..Observed::default() }, "series-full", WARNING),
+            (Observed { overrides: (9, 9), ..Observed::default() }, "overrides-full", WARNING),
             (Observed { log_left_out: 1, ..Observed::default() }, "decision-log", ERROR),
             (
                 Observed { store_p99_us: Some((25_001, 50_000)), ..Observed::default() },

@@ -17,6 +17,8 @@ pub(crate) struct Gauges {
     pub(crate) store_calls: Option<HistogramCounts>,
     /// `None` if the store hasn't answered yet.
     pub(crate) store_up: Option<bool>,
+    /// `None` without a breaker.
+    pub(crate) breaker_open: Option<bool>,
     pub(crate) keys: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) leased_units: u64,
@@ -42,6 +44,8 @@ pub(crate) struct Step {
     pub(crate) decision_us: Option<Quantiles>,
     pub(crate) store_us: Option<Quantiles>,
     pub(crate) store_up: Option<bool>,
+    /// Whether a breaker was open in one of its seconds.
+    pub(crate) breaker_open: Option<bool>,
     pub(crate) keys: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) leased_units: u64,
@@ -64,6 +68,8 @@ pub(crate) struct Totals {
     /// The durations at each of the last ten seconds.
     durations: VecDeque<(HistogramCounts, Option<HistogramCounts>)>,
     seconds: u64,
+    /// Whether a breaker was open since the last step.
+    breaker_open: Option<bool>,
     latest: Gauges,
 }
 
@@ -84,6 +90,7 @@ impl Totals {
         while self.durations.len() > 1 + usize::try_from(STEP_SECONDS).unwrap_or(usize::MAX) {
             self.durations.pop_front();
         }
+        self.breaker_open = self.breaker_open.max(gauges.breaker_open);
         self.latest = gauges;
         self.seconds += 1;
         let ends = self.seconds.is_multiple_of(STEP_SECONDS);
@@ -94,12 +101,14 @@ impl Totals {
     }
 
     fn end_step(&mut self, counts: Counts) {
+        let breaker_open = self.breaker_open.take();
         let latest = &self.latest;
         let step = Step {
             counts: counts.minus(self.counted_at_step),
             decision_us: self.decision_us(),
             store_us: self.store_us(),
             store_up: latest.store_up,
+            breaker_open,
             keys: latest.keys,
             bytes: latest.bytes,
             leased_units: latest.leased_units,
@@ -180,6 +189,7 @@ mod tests {
             let gauges = Gauges {
                 decisions: durations.counts(),
                 evicted_live: second.min(20),
+                breaker_open: (second > 20).then_some(second == 35),
                 ..Gauges::default()
             };
             let counts = Counts { allowed: 5 * second, ..Counts::default() };
@@ -192,6 +202,8 @@ mod tests {
         }
         assert_eq!((totals.step, totals.kept(), totals.grown()[0]), (10, 10, 0));
         assert!(totals.steps(10).all(|step| step.counts.allowed == 50));
+        let breaker: Vec<Option<bool>> = totals.steps(10).map(|step| step.breaker_open).collect();
+        assert_eq!(breaker[..5], [None, None, Some(false), Some(true), Some(false)]);
         let timed = totals.steps(10).filter(|step| step.decision_us.is_some()).count();
         assert_eq!((timed, totals.decision_us()), (3, None));
     }

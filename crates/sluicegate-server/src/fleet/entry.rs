@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// A process of the fleet.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Entry {
     /// Random text, which no other process has.
     pub(crate) id: String,
@@ -20,6 +20,19 @@ pub(crate) struct Entry {
     pub(crate) leased_units: u64,
     /// Why the content of the config file isn't in force; `None` if it is.
     pub(crate) refused: Option<Refused>,
+    /// The highest shares of capacity that keys use here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) used: Vec<UsedShare>,
+}
+
+/// The units that the key with the highest use of a limit took in a process.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct UsedShare {
+    pub(crate) limit: String,
+    /// Hash of the key.
+    pub(crate) key: u64,
+    /// The units, in thousandths of what the key could take.
+    pub(crate) permille: u64,
 }
 
 /// A configuration that a process rejected.
@@ -76,9 +89,7 @@ mod tests {
             config: Some(config.to_owned()),
             config_age_ms,
             uptime_ms: 100_000,
-            decisions_per_s: 0,
-            leased_units: 0,
-            refused: None,
+            ..Entry::default()
         }
     }
 

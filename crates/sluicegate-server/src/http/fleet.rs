@@ -77,6 +77,8 @@ pub(super) async fn fleet(
     let own = service.fleet.id();
     let sees_all = caller.covers_all();
     let process = |mut entry: Entry| {
+        // The rows of limits show them.
+        entry.used.clear();
         // The message quotes the file, which names other limits.
         if let Some(refused) = entry.refused.as_mut().filter(|_| !sees_all) {
             refused.message = "this client doesn't see the whole configuration".to_owned();

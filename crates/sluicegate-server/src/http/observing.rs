@@ -8,10 +8,12 @@ use sluicegate::config::Reload;
 use sluicegate::store::{Store as _, StoreStats};
 use sluicegate::testing::{Clock as _, SystemClock};
 use sluicegate::{Config, OnStoreFailure};
+use sluicegate_core::for_stores::SettingChange;
 use sluicegate_core::printable;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::service::Service;
+use super::used_capacity;
 use crate::activity::{
     CertificateEnd, ChangedLimit, Counts, DenyingLimit, FEW_DENIALS, Gauges, LimitReload, MainKey,
     Observed, Problem, StoreFailure, problems,
@@ -30,6 +32,12 @@ pub(crate) async fn observe(service: Arc<Service>) {
         let (entries, stats) = (service.fleet.entries(), service.registry.store().stats());
         if service.activity.tick(gauges(&service, &entries, stats)) {
             denying = denying_limits(&service);
+            let is_alone = entries.len() < 2;
+            service.fleet.tell_used(if is_alone {
+                Vec::new()
+            } else {
+                used_capacity::told(&service)
+            });
         }
         let mut found = problems(&observed(&service, &entries, stats, &denying));
         first_seen.retain(|id, _| found.iter().any(|problem| problem.id == *id));
@@ -66,6 +74,7 @@ fn gauges(service: &Service, entries: &[Entry], stats: StoreStats) -> Gauges {
         decisions: service.metrics.answers().decision_durations(),
         store_calls: service.metrics.answers().store_call_durations(),
         store_up: service.readiness.is_up(),
+        breaker_open: is_breaker_open(service),
         keys,
         bytes,
         leased_units: crate::fleet::leased_units(&service.registry),
@@ -121,6 +130,8 @@ fn observed(
         overloaded,
         waiting: (service.waiting.taken() as u64, service.waiting.most() as u64),
         are_top_keys_full: service.top_keys.is_full(),
+        are_series_full: service.metrics.answers().is_full(),
+        overrides: (service.registry.overrides().known() as u64, SettingChange::MOST as u64),
         certificates: certificates.collect(),
         configurations: configurations.into_values().collect(),
         differing_for_ms: differing_for_ms(entries),
@@ -130,6 +141,13 @@ fn observed(
         store_p99_us: deadline,
         overrides_error: service.registry.overrides().last_error(),
     }
+}
+
+/// Returns whether a circuit breaker keeps calls from the store; `None` without a breaker.
+pub(super) fn is_breaker_open(service: &Service) -> Option<bool> {
+    let measures = service.registry.store().measures();
+    let breakers = measures.iter().filter(|measure| measure.name() == "breaker_open");
+    breakers.map(|measure| measure.value() > 0).max()
 }
 
 /// Returns the numbers of limits by their answers when the store fails.

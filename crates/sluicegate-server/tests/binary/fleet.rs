@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use sluicegate_testkit::servers::{FakeClock, shared};
 use sluicegate_testkit::wait::until_seldom;
 
+use crate::event_stream::Stream;
 use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = "limits:\n  api: {policies: [\"fixed_window 10/d\"], deadline: 5s}\n";
@@ -125,6 +126,30 @@ fn processes_of_one_name_are_two() {
     let file = File::new("limits.yaml", &format!("{}{LIMITS}", own_store(shared().unwrap().url())));
     let (one, _two) = (start(&file, "same"), start(&file, "same"));
     knows(&one, 2);
+}
+
+/// A key that calls two processes by turns uses more of its limit than each of them sees.
+#[test]
+fn the_used_capacity_is_that_of_all_processes() {
+    let file = File::new("limits.yaml", &format!("{}{LIMITS}", own_store(shared().unwrap().url())));
+    let services = [start(&file, "one"), start(&file, "two")];
+    services.iter().for_each(|service| knows(service, 2));
+    let spend = |service: &Service, key: &str, cost: u64| {
+        let answer = service.call("check", "api", key, &json!({"cost": cost}));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    spend(&services[0], "alice", 3);
+    spend(&services[1], "alice", 4);
+    spend(&services[1], "bob", 2);
+    for service in &services {
+        until_seldom("it knows what the other has seen", || {
+            let limits = Stream::open(service, "follow=off").next_named("limits").data;
+            let row = &limits["rows"][0];
+            if row["capacity_permille"] == 700 { Ok(()) } else { Err(limits) }
+        });
+        // Only the rows of limits, which a client sees for its own ones, have the names.
+        assert!(!service.get("/v1/fleet").body.contains("api"));
+    }
 }
 
 #[test]

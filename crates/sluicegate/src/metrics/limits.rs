@@ -219,6 +219,11 @@ impl LimitCounters {
         }
     }
 
+    /// Returns whether a limit is counted under `other` because there are too many label sets.
+    pub(super) fn is_full(&self) -> bool {
+        self.read().is_full
+    }
+
     /// Applies a registry's new configuration to the counters.
     pub(super) fn configure(&self, configured: &Configured<'_>) {
         let names = |configs: &[Arc<crate::config_file::LimitConfig>]| {

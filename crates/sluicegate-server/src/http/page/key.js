@@ -80,6 +80,7 @@ export class KeyDrawer {
     if (!this.of) this.opener = document.activeElement;
     this.turn += 1;
     this.entry = null;
+    this.others = new Map();
     this.of = { limit, key, decision: null, done: () => this.refresh(true) };
     this.build();
     this.node.hidden = false;
@@ -196,12 +197,16 @@ export class KeyDrawer {
     })));
   }
 
-  /** Adds the rows of the other limits to the newest joint decision: the filter by key leaves them out. */
+  /** Adds the rows of the other limits to joint decisions: the filter by key leaves them out. It asks for a few at a time. */
   async together(rows) {
-    const joint = rows.find(row => row.together);
-    if (!joint) return rows;
-    const near = await maybe(call(withQuery("v1/recent", { since: Math.max(0, joint.number - 17), count: 40 })));
-    const others = (near?.recent ?? []).filter(row => row.time === joint.time && joint.together.includes(row.limit));
-    return [...rows, ...others];
+    const joint = rows.filter(row => row.together);
+    this.others = new Map(joint.filter(row => this.others.has(row.number)).map(row => [row.number, this.others.get(row.number)]));
+    const { others } = this;
+    await Promise.all(joint.filter(row => !others.has(row.number)).slice(0, 6).map(async row => {
+      // They are numbered one after the other, and are 16 at most.
+      const near = await maybe(call(withQuery("v1/recent", { since: Math.max(0, row.number - 17), count: 40 })));
+      if (near) others.set(row.number, near.recent.filter(other => other.time === row.time && row.together.includes(other.limit)));
+    }));
+    return [...rows, ...[...others.values()].flat()];
   }
 }

@@ -7,7 +7,7 @@ import { limitDetails } from "./limit.js";
 import { keyLink } from "./links.js";
 import { count, keyId, plain, plural, rate } from "./text.js";
 
-const CAPACITY = "What the key with the highest use took, as a share of what it could take under the fullest policy, in this process.";
+const CAPACITY = "What the key with the highest use took, as a share of what it could take under the fullest policy, in all processes.";
 
 /** Fills a cell with keys and their counts. */
 function showKeys(cell, limit, keys) {

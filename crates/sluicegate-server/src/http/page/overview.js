@@ -16,7 +16,8 @@ const FIGURES = [
     bad: now => now.rates.denied > 0 },
   { name: "Decision (p99)", series: of => of.decision_p99_us, text: micros, value: now => micros(now.decision_us?.p99), more: now => (now.decision_us ? `p50 ${micros(now.decision_us.p50)}` : "") },
   { name: "Store call (p99)", series: of => of.store_p99_us, text: micros, value: now => micros(now.store_us?.p99), more: now => (now.store_us ? `p50 ${micros(now.store_us.p50)}` : "") },
-  { name: "Store", series: of => of.store_up, text: number => (number ? "up" : "down"), value: now => now.store.state,
+  { name: "Store", series: of => zip(of, (up, open) => (up && open ? 0.5 : up), "store_up", "breaker_open"),
+    text: number => (number === 1 ? "up" : number ? "breaker open" : "down"), value: now => now.store.state,
     more: now => [now.store.kind, now.breaker && `breaker ${now.breaker.replace("_", "-")}`].filter(part => part).join(", "),
     bad: now => now.store.state === "down" },
   { name: "Keys", series: of => of.keys, text: count, value: now => count(now.store.keys),
@@ -32,7 +33,7 @@ function zip(series, join, first, second) {
   return series[first].map((number, index) => (number === null ? null : join(number, series[second][index] ?? 0)));
 }
 
-const SERIES = ["allowed", "denied", "shadow_denied", "decision_p50_us", "decision_p99_us", "store_p50_us", "store_p99_us", "store_up", "keys", "bytes",
+const SERIES = ["allowed", "denied", "shadow_denied", "decision_p50_us", "decision_p99_us", "store_p50_us", "store_p99_us", "store_up", "breaker_open", "keys", "bytes",
   "leased_units", "processes"];
 
 /** Adds new steps to the known series, and keeps the last 15 min. */

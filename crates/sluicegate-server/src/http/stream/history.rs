@@ -24,6 +24,7 @@ struct Series {
     store_p50_us: Vec<Option<u64>>,
     store_p99_us: Vec<Option<u64>>,
     store_up: Vec<Option<u8>>,
+    breaker_open: Vec<Option<u8>>,
     keys: Vec<Option<u64>>,
     bytes: Vec<Option<u64>>,
     leased_units: Vec<u64>,
@@ -62,6 +63,7 @@ impl History {
             series.store_p50_us.push(step.store_us.map(|it| it.p50));
             series.store_p99_us.push(step.store_us.map(|it| it.p99));
             series.store_up.push(step.store_up.map(u8::from));
+            series.breaker_open.push(step.breaker_open.map(u8::from));
             series.keys.push(step.keys);
             series.bytes.push(step.bytes);
             series.leased_units.push(step.leased_units);

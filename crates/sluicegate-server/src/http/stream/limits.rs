@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use sluicegate::config::LimitConfig;
-use sluicegate::policy::{Algorithm, Enforcement, LimitName};
+use sluicegate::policy::{Enforcement, LimitName};
 
 use super::super::service::Service;
 use super::super::status::is_on;
+use super::super::used_capacity::UsedCapacity;
 use super::history::CountSeries;
 use super::window::{Show, Sort, Window};
 use crate::access::Caller;
@@ -61,12 +62,13 @@ impl Limits {
         all_histories: bool,
     ) -> Self {
         let registry = &service.registry;
+        let used = UsedCapacity::of_others(service.fleet.entries(), service.fleet.id());
         let configs = registry.limits();
         let own = configs.into_iter().filter(|it| caller.covers(it.limit.name().as_str()));
         let mut total = 0;
         let mut found: Vec<Found> = service.activity.limits(|busy| {
             let own = own.inspect(|_| total += 1);
-            own.filter_map(|config| find(service, window, config, busy)).collect()
+            own.filter_map(|config| find(service, window, &used, config, busy)).collect()
         });
         let matching = found.len();
         let name = |found: &Found| found.config.limit.name().clone();
@@ -87,7 +89,7 @@ impl Limits {
         let rows: Vec<Row> = shown
             .map(|found| {
                 let is_new = all_histories || !known.contains(found.config.limit.name().as_str());
-                row(service, found, is_new.then_some(steps))
+                row(service, &used, found, is_new.then_some(steps))
             })
             .collect();
         known.clear();
@@ -100,6 +102,7 @@ impl Limits {
 fn find(
     service: &Service,
     window: &Window,
+    used: &UsedCapacity,
     config: Arc<LimitConfig>,
     busy: &HashMap<LimitName, LimitActivity>,
 ) -> Option<Found> {
@@ -119,9 +122,9 @@ fn find(
     if !passes {
         return None;
     }
-    let needs_capacity = window.sort == Sort::Capacity && !view.sums.is_zero();
+    let needs_capacity = window.sort == Sort::Capacity;
     let capacity =
-        needs_capacity.then(|| capacity(&config, &service.top_keys.few(name, 1))).flatten();
+        needs_capacity.then(|| used.permille(&config, &service.top_keys.few(name, 1))).flatten();
     Some(Found { config, view, capacity })
 }
 
@@ -139,7 +142,7 @@ impl Found {
     }
 }
 
-fn row(service: &Service, found: Found, history: Option<usize>) -> Row {
+fn row(service: &Service, used: &UsedCapacity, found: Found, history: Option<usize>) -> Row {
     let Found { config, view, .. } = found;
     let name = config.limit.name().as_str();
     let few = match view.sums.is_zero() {
@@ -161,7 +164,7 @@ fn row(service: &Service, found: Found, history: Option<usize>) -> Row {
         shadow: is_shadow(&config),
         rates: view.rates,
         sums: view.sums,
-        capacity_permille: capacity(&config, &few),
+        capacity_permille: used.permille(&config, &few),
         top_denied: few.by_denials,
         top_used: few.by_use,
         history,
@@ -177,22 +180,4 @@ fn is_overridden(service: &Service, name: &str) -> bool {
 fn is_shadow(config: &LimitConfig) -> bool {
     let mut members = config.limit.members().iter();
     members.any(|member| member.policy().enforcement() == Enforcement::Shadow)
-}
-
-/// Returns the share of what the key with the highest use could take in the covered time, in thousandths, under the
-/// busiest policy. `None` if it took nothing, or only permits, which it releases.
-fn capacity(config: &LimitConfig, few: &FewKeys) -> Option<u64> {
-    let used = u128::from(few.by_use.first()?.count);
-    let members = config.limit.members().iter().map(sluicegate::policy::Member::policy);
-    let enforced = members.filter(|policy| policy.enforcement() == Enforcement::Enforced);
-    let counted = enforced.filter(|it| !matches!(it.algorithm(), Algorithm::Concurrency { .. }));
-    let shares = counted.map(|policy| {
-        let quota = policy.quota();
-        let units = u128::from(quota.units);
-        let returned = quota
-            .window
-            .map_or(0, |window| units * few.covers.as_micros() / window.as_micros().max(1));
-        used * 1_000 / (units + returned).max(1)
-    });
-    shares.max().map(|share| u64::try_from(share.min(1_000)).unwrap_or(1_000))
 }

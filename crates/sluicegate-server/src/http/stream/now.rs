@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use sluicegate::store::{Store as _, StoreStats};
 
-use super::super::observing::{millis, shown_problems};
+use super::super::observing::{is_breaker_open, millis, shown_problems};
 use super::super::service::Service;
 use crate::access::Caller;
 use crate::activity::{Counts, LimitActivity, Problem, Quantiles};
@@ -90,13 +90,8 @@ impl Now {
                 rates.fold(Counts::default(), Counts::plus)
             });
         }
-        let measures = store.measures();
-        let mut breakers =
-            measures.iter().filter(|measure| measure.name() == "breaker_open").peekable();
-        let breaker = breakers
-            .peek()
-            .is_some()
-            .then(|| if breakers.any(|measure| measure.value() > 0) { "open" } else { "closed" });
+        let breaker =
+            is_breaker_open(service).map(|is_open| if is_open { "open" } else { "closed" });
         let entries = service.fleet.entries();
         let own = entries.iter().find(|entry| entry.id == service.fleet.id());
         let configurations: HashSet<_> = entries.iter().map(|entry| &entry.config).collect();

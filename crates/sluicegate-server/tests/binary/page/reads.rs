@@ -154,8 +154,11 @@ fn a_joint_decision_shows_each_limit_with_its_own_key() {
     let mut site = Site::start();
     let joint = json!({"limits": [{"limit": "api", "key": "alice"}, {"limit": "llm", "key": "acme", "cost": {"requests": 61}}]});
     assert_eq!(site.service.post("/v1/check", joint.to_string()).status, 429);
+    let older = joint.to_string().replace("acme", "initech");
+    assert_eq!(site.service.post("/v1/check", older).status, 429);
     site.open(&key_view("api", "alice"));
-    site.browser.wait_for(".drawer .decided", "llm acme");
+    site.browser.wait_for(".drawer .decided", "llm initech");
+    site.browser.wait_for(".drawer", "llm acme");
     let text = site.browser.text(".drawer .decided");
     assert!(text.contains("api alice") && text.contains("llm: requests"), "{text}");
     site.browser.finish();
@@ -285,7 +288,7 @@ fn memory_stays_flat_over_many_events() {
         host.append(...parts.map(part => part.node));
         const list = new Decisions();
         const zeros = Array(90).fill(0);
-        const names = ["allowed", "denied", "shadow_denied", "decision_p99_us", "store_p99_us", "store_up", "keys", "bytes", "leased_units", "processes"];
+        const names = ["allowed", "denied", "shadow_denied", "decision_p99_us", "store_p99_us", "store_up", "breaker_open", "keys", "bytes", "leased_units", "processes"];
         const run = turns => {
             for (let turn = 0; turn < turns; turn += 1) {
                 list.add(Array.from({ length: 100 }, (_, index) => ({ number: list.newest + 1 + index, age_ms: 5, limit: "login", key: `k${turn}-${index}`,
