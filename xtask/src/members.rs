@@ -1,7 +1,7 @@
 //! The workspace and its locked dependencies, read from `cargo metadata`: there is no list of crates
 //! here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -49,6 +49,7 @@ pub(crate) struct Package {
 /// A build target of a package.
 #[derive(Debug, Deserialize)]
 struct Target {
+    name: String,
     kind: Vec<String>,
     src_path: PathBuf,
 }
@@ -99,6 +100,13 @@ impl Workspace {
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+    }
+
+    /// Returns the names of the programs with tests. Several members may have programs of one name.
+    pub(crate) fn tests(&self) -> BTreeSet<&str> {
+        let targets = self.members().flat_map(|package| &package.targets);
+        let tests = targets.filter(|target| target.kind.iter().any(|kind| kind == "test"));
+        tests.map(|target| target.name.as_str()).collect()
     }
 
     /// Returns the members that are published to a registry.
@@ -210,6 +218,7 @@ mod tests {
     fn every_published_crate_says_what_it_is() {
         let workspace = Workspace::members_only().unwrap();
         assert!(workspace.published().count() > 1);
+        assert!(workspace.tests().is_superset(&["binary", "integration"].into()));
         for package in workspace.published() {
             assert_eq!(package.lacking(), [] as [&str; 0], "{}", package.name);
         }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -78,6 +78,18 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs a command to its end, with all its output on standard error.
 pub(crate) fn run_aside(command: &mut Command) -> Result<()> {
     run(command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr())))
+}
+
+/// Runs a command to its end, and prints its output afterwards.
+pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+    say(&format!("    $ {} (its output comes later)", shown(command)));
+    let output = command.output().with_context(|| format!("can't run `{}`", shown(command)))?;
+    io::stdout().write_all(&output.stdout)?;
+    io::stderr().write_all(&output.stderr)?;
+    if !output.status.success() {
+        bail!("`{}` ended with {}", shown(command), output.status);
+    }
+    Ok(())
 }
 
 /// Returns whether a command can be run and succeeds, without showing its output.

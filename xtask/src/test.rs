@@ -1,37 +1,74 @@
 //! `cargo xtask test`: every test, on real servers.
 
 use std::env;
-use std::thread::available_parallelism;
+use std::process::Command;
+use std::thread::{available_parallelism, scope};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::run::{cargo, run};
+use crate::members::Workspace;
+use crate::run::{cargo, run, run_quietly};
 use crate::setup::ensure_servers;
 
 /// The variable for the number of tests that a program runs at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// The arguments of all tests. Parts of them need the same compiled crates.
+const ALL: [&str; 4] = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+
+/// The name of the programs that have most of the tests.
+const MOST: &str = "integration";
+
 /// Makes sure there is a server, then runs the tests.
-///
-/// Twice as many tests as cores run at the same time, because half of them wait for servers.
-/// `RUST_TEST_THREADS` overrides that.
 ///
 /// With `arguments`, `cargo test` gets them. Without, all programs and all examples in the
 /// documentation run, even after one has failed, so that one run reports all failures.
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     ensure_servers()?;
+    if arguments.is_empty() {
+        return test_all();
+    }
     let mut command = cargo(&["test"]);
     if !selects_packages(arguments) {
         command.args(["--workspace", "--all-features"]);
     }
-    if arguments.is_empty() {
-        command.arg("--no-fail-fast");
+    with_threads(&mut command, 2);
+    run(command.args(arguments))
+}
+
+/// Runs two programs at the same time, because half of the tests wait for servers. The output of those that run aside
+/// comes when they have ended.
+fn test_all() -> Result<()> {
+    run(cargo(&ALL).arg("--no-run"))?;
+    let workspace = Workspace::members_only()?;
+    let mut first = cargo(&ALL);
+    first.args(["--lib", "--bins", "--test", MOST]);
+    let mut aside = cargo(&ALL);
+    for name in workspace.tests().into_iter().filter(|name| *name != MOST) {
+        aside.args(["--test", name]);
     }
+    let (first, aside) = scope(|scope| {
+        let aside = scope.spawn(|| run_quietly(with_threads(&mut aside, 1)));
+        (run(with_threads(&mut first, 1)), aside.join())
+    });
+    let outcomes = [
+        first,
+        aside.unwrap_or_else(|_| bail!("the tests aside ended with a panic")),
+        run(cargo(&ALL).arg("--doc")),
+    ];
+    let errors: Vec<String> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
+    if errors.is_empty() { Ok(()) } else { bail!("{}", errors.join("; ")) }
+}
+
+/// Lets a program run `times` as many tests as there are cores at the same time, unless `RUST_TEST_THREADS` says
+/// another number.
+fn with_threads(command: &mut Command, times: usize) -> &mut Command {
     if env::var_os(THREADS).is_none() {
         let cores = available_parallelism().map_or(1, usize::from);
-        command.env(THREADS, (2 * cores).to_string());
+        command.env(THREADS, (times * cores).to_string());
     }
-    run(command.args(arguments))
+    command
 }
 
 /// Returns whether the arguments select packages: together with `--workspace`, cargo would ignore
