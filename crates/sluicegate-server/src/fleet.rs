@@ -109,18 +109,20 @@ impl Fleet {
 
     /// Returns the entries of all processes as they are now, this one among them, in the order of their names.
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        let own = self.own();
-        let seen = self.seen();
-        let (others, at) = &seen.entries;
-        let passed = at.elapsed();
-        let mut entries: Vec<Entry> = others
-            .iter()
-            .filter(|entry| entry.id != own.id)
-            .map(|entry| entry.clone().older_by(passed))
-            .collect();
-        entries.push(own);
+        let mut entries = self.others();
+        entries.push(self.own());
         entries.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
         entries
+    }
+
+    /// Returns the entries of the other processes as they are now. They end with the last answer of the store.
+    pub(crate) fn others(&self) -> Vec<Entry> {
+        let seen = self.seen();
+        let (entries, at) = &seen.entries;
+        let passed = at.elapsed();
+        let are_live = passed <= Self::LASTS;
+        let others = entries.iter().filter(|entry| are_live && entry.id != self.id);
+        others.map(|entry| entry.clone().older_by(passed)).collect()
     }
 
     /// Tells the others which shares of capacity keys use in this process.
@@ -150,9 +152,6 @@ impl Fleet {
             }
             if seen.refused.0 != status.failed {
                 seen.refused = (status.failed, now);
-            }
-            if seen.entries.1.elapsed() > Self::LASTS {
-                seen.entries.0.clear();
             }
             (seen.config.1, seen.refused.1, seen.used.clone())
         };

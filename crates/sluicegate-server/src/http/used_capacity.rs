@@ -18,10 +18,9 @@ const MOST_TOLD: usize = 10;
 pub(super) struct UsedCapacity(HashMap<String, Vec<(u64, u64)>>);
 
 impl UsedCapacity {
-    pub(super) fn of_others(entries: Vec<Entry>, own: &str) -> Self {
+    pub(super) fn of(others: Vec<Entry>) -> Self {
         let mut shares: HashMap<String, Vec<(u64, u64)>> = HashMap::new();
-        let others = entries.into_iter().filter(|entry| entry.id != own);
-        for UsedShare { limit, key, permille } in others.flat_map(|entry| entry.used) {
+        for UsedShare { limit, key, permille } in others.into_iter().flat_map(|entry| entry.used) {
             shares.entry(limit).or_default().push((key, permille));
         }
         Self(shares)
@@ -97,9 +96,9 @@ mod tests {
         }
     }
 
-    fn entry(id: &str, key: &TopKey, permille: u64) -> Entry {
+    fn entry(key: &TopKey, permille: u64) -> Entry {
         let used = vec![UsedShare { limit: "demo".to_owned(), key: hash(key), permille }];
-        Entry { id: id.to_owned(), used, ..Entry::default() }
+        Entry { used, ..Entry::default() }
     }
 
     #[test]
@@ -108,16 +107,14 @@ mod tests {
         let config = sluicegate::Config::parse(text, "limits.yaml").unwrap();
         let config = config.limit("demo").unwrap();
         let (own, [alice, bob]) = (used("alice", 2), ["alice", "bob"].map(|key| used(key, 1)));
-        let share = |others: Vec<Entry>, own: &FewKeys| {
-            UsedCapacity::of_others(others, "self").permille(config, own)
-        };
+        let share =
+            |others: Vec<Entry>, own: &FewKeys| UsedCapacity::of(others).permille(config, own);
         assert_eq!(share(vec![], &FewKeys::default()), None);
         assert_eq!(share(vec![], &own), Some(200));
         let [alice, bob] = [alice, bob].map(|few| few.by_use[0].clone());
-        let others =
-            || vec![entry("a", &alice, 300), entry("b", &bob, 450), entry("self", &alice, 9)];
+        let others = || vec![entry(&alice, 300), entry(&bob, 450)];
         assert_eq!(share(others(), &own), Some(500));
         assert_eq!(share(others(), &FewKeys::default()), Some(450));
-        assert_eq!(share(vec![entry("a", &alice, 900)], &own), Some(1_000));
+        assert_eq!(share(vec![entry(&alice, 900)], &own), Some(1_000));
     }
 }

@@ -62,7 +62,7 @@ impl Limits {
         all_histories: bool,
     ) -> Self {
         let registry = &service.registry;
-        let used = UsedCapacity::of_others(service.fleet.entries(), service.fleet.id());
+        let used = UsedCapacity::of(service.fleet.others());
         let configs = registry.limits();
         let own = configs.into_iter().filter(|it| caller.covers(it.limit.name().as_str()));
         let mut total = 0;
