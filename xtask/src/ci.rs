@@ -56,7 +56,7 @@ pub(crate) fn part_names() -> impl Iterator<Item = &'static str> {
 
 /// Runs every check, or the named ones.
 ///
-/// The tools are compiled while the first parts run, most of which check one crate after another and leave a core free.
+/// The first parts mostly check one crate after another, and leave a core free. So the tools are compiled at the same time.
 pub(crate) fn ci(wanted: &[String]) -> Result<()> {
     let is_wanted = |(name, _): &Part| wanted.is_empty() || wanted.iter().any(|word| word == name);
     let mut failed = thread::scope(|scope| {

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -69,10 +69,7 @@ pub(crate) fn program(path: &Path) -> Command {
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     say(&format!("    $ {}", shown(command)));
     let status = command.status().with_context(|| format!("can't run `{}`", shown(command)))?;
-    if !status.success() {
-        bail!("`{}` ended with {status}", shown(command));
-    }
-    Ok(())
+    succeeded(command, status)
 }
 
 /// Runs a command to its end, with all its output on standard error.
@@ -86,8 +83,12 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("can't run `{}`", shown(command)))?;
     io::stdout().write_all(&output.stdout)?;
     io::stderr().write_all(&output.stderr)?;
-    if !output.status.success() {
-        bail!("`{}` ended with {}", shown(command), output.status);
+    succeeded(command, output.status)
+}
+
+fn succeeded(command: &Command, status: ExitStatus) -> Result<()> {
+    if !status.success() {
+        bail!("`{}` ended with {status}", shown(command));
     }
     Ok(())
 }
