@@ -1,9 +1,9 @@
 //! Tests bans, over HTTP and on the command line.
 
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -75,8 +75,7 @@ fn a_ban_is_of_one_limit_that_bans() {
 
 #[test]
 fn the_command_line_bans_by_a_store_and_by_a_service() {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-    let text = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
+    let text = own_store(shared().unwrap().url()) + LIMITS;
     let file = File::new("limits.yaml", &text);
     let service = Service::start(&["--config", file.path()]);
     let address = format!("http://{}", service.address());

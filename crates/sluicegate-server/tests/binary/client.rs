@@ -12,9 +12,9 @@ use sluicegate_core::{
     RequestErrorKind, Span, Store as _, StoreErrorKind, TimeSource, Timestamp,
 };
 use sluicegate_testkit::proxy::Proxy;
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
-use crate::support::{File, Service};
+use crate::support::{File, Service, own_store};
 
 const LIMITS: &str = r#"
 limits:
@@ -53,8 +53,7 @@ fn left(decision: &sluicegate::Decision) -> Vec<u64> {
 
 /// Starts a service with the embedded store, and one with a server.
 fn services() -> [(Service, File); 2] {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-    let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
+    let on_server = own_store(shared().unwrap().url()) + LIMITS;
     [LIMITS.to_owned(), on_server].map(|text| {
         let file = File::new("limits.yaml", &text);
         (Service::start(&["--config", file.path()]), file)

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -147,12 +147,8 @@ fn a_key_that_begins_with_a_dash_is_a_key() {
         let done = sluicegate(&["check", "--limit", "demo", "--key", key]);
         assert_eq!(done.status, 0, "{key}: {done:?}");
     }
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
     let limits = "limits: {\"-a\": {policies: [token_bucket 1/h burst 9, concurrency 9 hold 30s], ban: 5/min for 15min}}";
-    let file = File::new(
-        "limits.yaml",
-        &format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}\n{limits}"),
-    );
+    let file = File::new("limits.yaml", &(own_store(shared().unwrap().url()) + limits));
     let key = ["--config", file.path(), "--limit", "-a", "--key", "-100"];
     for (verb, more) in [
         ("acquire", &["--within", "1s"][..]),

@@ -1,9 +1,9 @@
 //! Tests holds, over HTTP and on the command line.
 
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
-use crate::support::{Done, File, Reply, Service, sluicegate};
+use crate::support::{Done, File, Reply, Service, own_store, sluicegate};
 
 /// The deadline on a server is long, because the tests' machine may be busy.
 const LIMITS: &str = r#"
@@ -20,8 +20,7 @@ limits:
 
 /// Returns a file of the limits for the embedded store, and one for a server.
 fn files() -> [File; 2] {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-    let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
+    let on_server = own_store(shared().unwrap().url()) + LIMITS;
     [File::new("limits.yaml", LIMITS), File::new("limits.yaml", &on_server)]
 }
 

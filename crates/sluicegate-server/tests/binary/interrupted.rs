@@ -6,10 +6,10 @@ use std::process::{Child, ChildStderr, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sluicegate_testkit::proxy::{Direction, Fault, Proxy};
-use sluicegate_testkit::servers::{Server, fresh_prefix, shared};
+use sluicegate_testkit::servers::{Server, shared};
 use sluicegate_testkit::wait::until;
 
-use crate::support::{File, Service, binary, sluicegate};
+use crate::support::{File, Service, binary, own_store, sluicegate};
 
 /// A turn of the bucket, in µs.
 const FIVE_MINUTES: u64 = 300_000_000;
@@ -19,14 +19,9 @@ fn config() -> File {
 }
 
 fn config_on(server: &Server) -> File {
-    let (url, prefix) = (server.url(), fresh_prefix("bin"));
-    File::new(
-        "limits.yaml",
-        &format!(
-            "store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}\nlimits:\n  m: {{policies: [\"token_bucket 1/5min burst 1\"]}}\n  \
-             jobs: {{policies: [\"concurrency 1 hold 1h queue 9\"]}}\n"
-        ),
-    )
+    let limits = "limits:\n  m: {policies: [\"token_bucket 1/5min burst 1\"]}\n  \
+                  jobs: {policies: [\"concurrency 1 hold 1h queue 9\"]}\n";
+    File::new("limits.yaml", &(own_store(server.url()) + limits))
 }
 
 fn ask(file: &File, verb: &str, limit: &str) -> Value {

@@ -1,9 +1,9 @@
 //! Tests keys that are addresses, over HTTP and on the command line.
 
 use serde_json::json;
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 http: {ipv6_prefix: 64}
@@ -14,11 +14,7 @@ limits:
 "#;
 
 fn service() -> (Service, File) {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-    let file = File::new(
-        "limits.yaml",
-        &format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}"),
-    );
+    let file = File::new("limits.yaml", &(own_store(shared().unwrap().url()) + LIMITS));
     (Service::start(&["--config", file.path()]), file)
 }
 

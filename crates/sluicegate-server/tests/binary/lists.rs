@@ -10,9 +10,9 @@ use sluicegate::admin::Page;
 use sluicegate::decision::HoldId;
 use sluicegate_client::{RemoteStore, RemoteStoreBuilder};
 use sluicegate_core::{HoldFound, RequestErrorKind, Span, StoreErrorKind};
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -23,8 +23,7 @@ limits:
 
 /// Starts a service with the embedded store, and one with a server.
 fn services() -> [(Service, File); 2] {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-    let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
+    let on_server = own_store(shared().unwrap().url()) + LIMITS;
     [LIMITS.to_owned(), on_server].map(|text| {
         let file = File::new("limits.yaml", &text);
         (Service::start(&["--config", file.path()]), file)

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 
 use sluicegate_testkit::wait::until;
 
 use crate::event_stream::Stream;
-use crate::support::{Client, File, Reply, Service, binary};
+use crate::support::{Client, File, Reply, Service, binary, own_store};
 
 /// The limits that the examples name.
 const LIMITS: &str = r#"
@@ -157,9 +157,7 @@ impl Services {
             _log: log,
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
             on_redis: {
-                let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-                let store = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}");
-                let file = File::new("limits.yaml", &format!("{store}{LIMITS}"));
+                let file = File::new("limits.yaml", &(own_store(shared().unwrap().url()) + LIMITS));
                 let service = Service::start(&["--config", file.path()]);
                 assert_eq!(service.call("check", "demo", "alice", &json!({})).status, 200);
                 service

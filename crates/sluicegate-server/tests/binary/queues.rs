@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use sluicegate::store::Queued;
 use sluicegate::{Ask, Limiter, Usage};
 use sluicegate_client::RemoteStore;
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 use sluicegate_testkit::wait::{until, until_async};
 
-use crate::support::{Client, File, Reply, Service, sluicegate, with_fields};
+use crate::support::{Client, File, Reply, Service, own_store, sluicegate, with_fields};
 
 const JOBS: &str = "concurrency 1 hold 1min queue 9 priorities 2";
 const SMALL: &str = "concurrency 1 hold 1min queue 3";
@@ -22,8 +22,7 @@ limits:
 
 /// Starts a service with the embedded store, and one with a server.
 fn services(settings: &str) -> [(Service, File); 2] {
-    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("queues"));
-    let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}\n");
+    let on_server = own_store(shared().unwrap().url());
     [String::new(), on_server].map(|store| {
         let file = File::new("limits.yaml", &format!("{store}service: {settings}\n{LIMITS}"));
         (Service::start(&["--config", file.path()]), file)

@@ -46,12 +46,8 @@ fn the_service_and_the_command_line_share_what_is_left() {
 
 #[test]
 fn a_refund_and_a_reset_say_what_they_did() {
-    let prefix = fresh_prefix("bin");
     let limits = "limits: {api: {policies: [gcra 1/w burst 9, sliding_log 100/8w as log]}}";
-    let text = format!(
-        "store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n{limits}",
-        shared().unwrap().url()
-    );
+    let text = own_store(shared().unwrap().url()) + limits;
     let file = File::new("limits.yaml", &text);
     let run = |verb: &str, cost: &[&str]| {
         let named = [verb, "--config", file.path(), "--limit", "api", "--key", "a"];

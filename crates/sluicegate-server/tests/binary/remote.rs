@@ -9,14 +9,14 @@ use std::sync::Arc;
 use serde_json::json;
 use sluicegate_client::RemoteStore;
 use sluicegate_core::{Store as _, StoreErrorKind};
-use sluicegate_testkit::servers::{Authority, fresh_prefix, shared};
+use sluicegate_testkit::servers::{Authority, shared};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::support::{Done, File, Service, binary, sluicegate};
+use crate::support::{Done, File, Service, binary, own_store, sluicegate};
 
 const LIMITS: &str = r#"
 limits:
@@ -78,8 +78,7 @@ fn every_verb_asks_the_service_and_its_state_lasts() {
 /// Covers every form of a line about a policy, except for times, which differ.
 #[test]
 fn the_lines_are_those_of_a_store() {
-    let (store, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
-    let text = format!("store: \"{store}\"\nredis: {{prefix: \"{prefix}\"}}\n{LIMITS}");
+    let text = own_store(shared().unwrap().url()) + LIMITS;
     let file = File::new("limits.yaml", &text);
     let (_service, url) = start();
     for (verb, limit, more) in [

@@ -4,11 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use serde_json::json;
-use sluicegate_testkit::servers::{fresh_prefix, shared};
+use sluicegate_testkit::servers::shared;
 use sluicegate_testkit::wait::until;
 
 use crate::resp_client::{RespClient, command};
-use crate::support::{File, Service, sluicegate};
+use crate::support::{File, Service, own_store, sluicegate};
 
 const LIMITS: &str = "
 limits:
@@ -137,11 +137,8 @@ fn a_pipeline_is_answered_in_order_and_a_transaction_as_one_answer() {
 #[test]
 fn a_pipeline_is_one_call_of_a_server() {
     let server = shared().unwrap();
-    let store = format!(
-        "  cl.throttle: {{policies: [gcra 1/s], deadline: 60s}}\nstore: \"{}\"\nredis: {{prefix: \"{}\"}}\n",
-        server.url(),
-        fresh_prefix("bin")
-    );
+    let limit = "  cl.throttle: {policies: [gcra 1/s], deadline: 60s}\n";
+    let store = limit.to_owned() + &own_store(server.url());
     let (service, _file) = start(&store);
     let mut client = connect(&service);
     // The first call connects.

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use sluicegate::layers::SuspendAwareClock;
 use sluicegate::testing::Clock as _;
-use sluicegate_testkit::servers::{EnvoyServer, fresh_prefix, shared};
+use sluicegate_testkit::servers::{EnvoyServer, shared};
 
 use auditor::{Admitted, BURST, RATE, SECOND, worst_excess};
 
 use super::FREE;
 use super::documented::snippets;
-use crate::support::{Client, File, Service};
+use crate::support::{Client, File, Service, own_store};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rlqs.md");
 
@@ -141,9 +141,7 @@ fn two_envoys_of_one_service_share_a_limit_and_never_exceed_it() {
 
 #[test]
 fn envoys_of_two_replicas_share_a_limit_and_never_exceed_it() {
-    let server = shared().unwrap();
-    let store =
-        format!("store: \"{}\"\nredis: {{prefix: \"{}\"}}", server.url(), fresh_prefix("quotas"));
+    let store = own_store(shared().unwrap().url());
     let services = [service(&store), service(&store)];
     let envoys = services.each_ref().map(envoy);
     check(envoys.each_ref(), rounds());
