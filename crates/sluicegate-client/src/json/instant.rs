@@ -1,8 +1,9 @@
 //! Instants as text.
 
+use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
 
-use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Serialize, Serializer};
 use sluicegate_core::Timestamp;
 
@@ -19,43 +20,65 @@ use sluicegate_core::Timestamp;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rfc3339(pub Timestamp);
 
+/// The text of an instant. The last one is in the year 2255, so all texts are equally long.
+type Text = [u8; EPOCH.len()];
+
+const EPOCH: &[u8; 27] = b"1970-01-01T00:00:00.000000Z";
+/// Places of the microseconds in a text.
+const MICROS: Range<usize> = 20..26;
+
+thread_local! {
+    /// The last second that this thread printed, with its text. A log has many lines of one second.
+    static LAST: Cell<(u64, Text)> = const { Cell::new((0, *EPOCH)) };
+}
+
 impl Rfc3339 {
-    /// Calls `write` with the text. Each line of a log has a time, and `write!` would cost as much again as the text.
-    fn with<T>(self, write: impl FnOnce(&str) -> T) -> T {
-        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
-        let instant = i64::try_from(self.0.as_micros()).ok();
-        let instant = instant.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
-        let mut text = Text { bytes: [0; 32], length: 0 };
-        // Every time of a store is in the range of both types, and a text takes what it is given.
-        let _ = PRINTER.print_timestamp(&instant.unwrap_or_default(), &mut text);
-        write(str::from_utf8(&text.bytes[..text.length]).unwrap_or_default())
-    }
-}
-
-/// A short text without an allocation. A time has at most 30 characters, and the text cuts off more.
-struct Text {
-    bytes: [u8; 32],
-    length: usize,
-}
-
-impl jiff::fmt::Write for Text {
-    fn write_str(&mut self, part: &str) -> Result<(), jiff::Error> {
-        for (place, byte) in self.bytes[self.length..].iter_mut().zip(part.bytes()) {
-            *place = byte;
-            self.length += 1;
+    fn text(self) -> Text {
+        let micros = self.0.as_micros();
+        let (second, mut rest) = (micros / 1_000_000, micros % 1_000_000);
+        let (last, mut text) = LAST.get();
+        if last != second {
+            text = print(second);
+            LAST.set((second, text));
         }
-        Ok(())
+        for digit in text[MICROS].iter_mut().rev() {
+            *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+            rest /= 10;
+        }
+        text
     }
+}
+
+/// Returns the text of a second's beginning.
+fn print(second: u64) -> Text {
+    let second = i64::try_from(second).unwrap_or_default();
+    let instant = jiff::Timestamp::from_second(second).unwrap_or_default();
+    format!("{instant:.6}").as_bytes().try_into().unwrap_or(*EPOCH)
 }
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.with(|text| f.write_str(text))
+        f.write_str(str::from_utf8(&self.text()).unwrap_or_default())
     }
 }
 
 impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.with(|text| serializer.serialize_str(text))
+        serializer.serialize_str(str::from_utf8(&self.text()).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_instant_has_its_own_text() {
+        let text = |micros| Rfc3339(Timestamp::from_micros_clamped(micros)).to_string();
+        assert_eq!(text(0), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(text(1_790_000_000_999_999), "2026-09-21T14:13:20.999999Z");
+        assert_eq!(text(1_790_000_001_000_000), "2026-09-21T14:13:21.000000Z");
+        assert_eq!(text(1_790_000_000_000_001), "2026-09-21T14:13:20.000001Z");
+        assert_eq!(text(u64::MAX), "2255-06-05T23:47:34.740991Z");
     }
 }
