@@ -1,6 +1,8 @@
 //! `cargo xtask ci`: every check that a change must pass.
 
 use std::iter::once;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 
 use anyhow::{Result, bail};
@@ -14,7 +16,7 @@ use crate::members::Workspace;
 use crate::msrv::msrv;
 use crate::prose;
 use crate::rings;
-use crate::run::{Part, cargo, ensure_cargo_tool, run, run_parts, say};
+use crate::run::{Part, cargo, ensure_cargo_tool, program, run, run_parts, run_quietly, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 use crate::tarballs::tarballs;
@@ -24,7 +26,7 @@ use crate::test::test;
 ///
 /// The versions of interfaces are checked from the first tag on. Until then there is no version to compare
 /// the interfaces with.
-const WITH_RUST: [Part; 9] = [
+const WITH_RUST: [Part; 6] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
@@ -33,44 +35,70 @@ const WITH_RUST: [Part; 9] = [
     ("rings", rings::check),
     ("lines", lines::count),
     ("prose", prose::check),
-    ("packages", tarballs),
-    ("outsiders", check_outsiders),
     ("msrv", msrv),
-    ("features", check_features),
 ];
 
-/// The parts that need other tools. The tests come last, so that their final lines are at the end of the
-/// output.
-const WITH_TOOLS: [Part; 5] = [
+/// The parts that need other tools.
+const WITH_TOOLS: [Part; 4] = [
     ("deploy", deploy::check),
     ("dependencies", check_dependencies),
     ("documentation", check_documentation),
     ("clients", clients),
-    ("tests", || test(&[])),
 ];
+
+/// The parts that compile other combinations of the crates, while the tests run.
+const ASIDE: [Part; 3] =
+    [("packages", tarballs), ("outsiders", check_outsiders), ("features", check_features)];
+
+/// The tests come last, so that their final lines are at the end of the output.
+const TESTS: Part = ("tests", || test(&[]));
 
 /// Returns the names of the parts.
 pub(crate) fn part_names() -> impl Iterator<Item = &'static str> {
-    WITH_RUST.iter().chain(&WITH_TOOLS).map(|(name, _)| *name)
+    parts().map(|(name, _)| name)
+}
+
+fn parts() -> impl Iterator<Item = Part> {
+    WITH_RUST.into_iter().chain(WITH_TOOLS).chain(ASIDE).chain([TESTS])
 }
 
 /// Runs every check, or the named ones.
-///
-/// The first parts mostly check one crate after another, and leave a core free. So the tools are compiled at the same time.
 pub(crate) fn ci(wanted: &[String]) -> Result<()> {
-    let is_wanted = |(name, _): &Part| wanted.is_empty() || wanted.iter().any(|word| word == name);
-    let mut failed = thread::scope(|scope| {
-        if wanted.is_empty() {
-            scope.spawn(get_tools);
-        }
-        run_parts(WITH_RUST.into_iter().filter(is_wanted))
-    });
-    failed.extend(run_parts(WITH_TOOLS.into_iter().filter(is_wanted)));
+    let failed = match wanted {
+        [] => run_all(),
+        _ => run_parts(parts().filter(|(name, _)| wanted.iter().any(|word| word == name))),
+    };
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
     say(if wanted.is_empty() { "\nall checks passed" } else { "\nthese checks passed" });
     Ok(())
+}
+
+/// Runs every check, and returns the names of those that failed.
+///
+/// The first parts mostly check one crate after another, and leave a core free. So the tools are compiled at the same time.
+fn run_all() -> Vec<&'static str> {
+    let mut failed = thread::scope(|scope| {
+        scope.spawn(get_tools);
+        run_parts(WITH_RUST.into_iter())
+    });
+    failed.extend(run_parts(WITH_TOOLS.into_iter()));
+    thread::scope(|scope| {
+        let aside = scope.spawn(|| run_quietly(&mut in_idle_time()));
+        failed.extend(run_parts([TESTS].into_iter()));
+        if !matches!(aside.join(), Ok(Ok(()))) {
+            failed.push("a part that runs while the tests do");
+        }
+    });
+    failed
+}
+
+/// Returns the command that runs the parts of [`ASIDE`] when a processor is idle. Half of the tests wait for servers.
+fn in_idle_time() -> Command {
+    let mut command = program(Path::new("nice"));
+    command.args(["-n", "19", "cargo", "xtask", "ci"]).args(ASIDE.map(|(name, _)| name));
+    command
 }
 
 /// Installs what the parts of [`WITH_TOOLS`] need. Each of them tries again what could not be had, and reports it.
@@ -90,12 +118,15 @@ fn get_tools() {
 
 /// Checks each published crate with each of its features alone, and with none. Features that its neighbours in the
 /// workspace or its tests request don't count.
+///
+/// Only the compiler's lints count. Clippy's would take a third of the time, and the part `lints` has them.
 fn check_features() -> Result<()> {
+    let groups = ["all", "pedantic", "restriction"].map(|group| format!("-Aclippy::{group}"));
     for package in Workspace::members_only()?.published() {
         for feature in once("").chain(package.sets_of_features()) {
             let which =
                 ["--package", &*package.name, "--no-default-features", "--features", feature];
-            run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
+            run(cargo(&["clippy"]).args(which).args(["--", "-Dwarnings"]).args(&groups))?;
         }
     }
     Ok(())
