@@ -67,7 +67,7 @@ fn pairs(effort: Effort, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
 pub fn many_pairs(count: usize, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
     let mut pairs = Pairs::default();
     for round in 0..=count {
-        // Whoever comes second may be slower or faster for it.
+        // The second service may be slower or faster for its place.
         let (other, ours) = if round % 2 == 0 {
             (other.run()?, ours.run()?)
         } else {
