@@ -77,7 +77,7 @@ async fn a_thousand_permits_are_renewed_by_few_calls() {
         let server = Server::start_with(&binary, &[]).unwrap();
         let store = RedisStore::builder(&server.url()).unwrap().deadline(LONG);
         let store = store.prefix(fresh_prefix("permits").parse().unwrap()).build();
-        let limit = sluicegate::Limit::new("export", ["concurrency 1000 hold 4s"]).unwrap();
+        let limit = sluicegate::Limit::new("export", ["concurrency 1000 hold 8s"]).unwrap();
         let renewals = Arc::new(Renewals::default());
         let limiter = Limiter::builder(store, limit).observer(renewals.clone()).build();
         let tasks: Vec<_> = (0..1_000)
