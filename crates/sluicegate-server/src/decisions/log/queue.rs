@@ -32,8 +32,8 @@ impl Queue {
     const MOST_BYTES: usize = 16 << 20;
     /// Number of bytes that are worth a call to the system.
     const ENOUGH: usize = 256 << 10;
-    /// Time in which lines come together.
-    const GATHER: Duration = Duration::from_millis(20);
+    /// Time in which lines come together. Each batch wakes the writer twice, which takes as long as many lines.
+    const GATHER: Duration = Duration::from_millis(100);
     /// Maximum memory that is kept for later lines.
     const MOST_KEPT: usize = 1 << 20;
 
