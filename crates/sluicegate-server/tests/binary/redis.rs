@@ -362,7 +362,7 @@ fn max_clock_back_bounds_for_how_long_a_clock_that_is_set_back_holds_up_a_key() 
     };
     let (patient, _patients) = start("max_clock_back: 1h");
     let (usual, _usuals) = start("");
-    // The keys live for a second.
+    // The keys expire after a second.
     for service in [&patient, &usual] {
         assert_eq!(service.post("/v1/check", body).status, 200);
     }
