@@ -16,7 +16,7 @@ use crate::members::Workspace;
 use crate::msrv::msrv;
 use crate::prose;
 use crate::rings;
-use crate::run::{Part, cargo, ensure_cargo_tool, program, run, run_parts, run_quietly, say};
+use crate::run::{Part, cargo, ensure_cargo_tool, program, run, run_beside, run_parts, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 use crate::tarballs::tarballs;
@@ -84,13 +84,12 @@ fn run_all() -> Vec<&'static str> {
         run_parts(WITH_RUST.into_iter())
     });
     failed.extend(run_parts(WITH_TOOLS.into_iter()));
-    thread::scope(|scope| {
-        let aside = scope.spawn(|| run_quietly(&mut in_idle_time()));
-        failed.extend(run_parts([TESTS].into_iter()));
-        if !matches!(aside.join(), Ok(Ok(()))) {
-            failed.push("a part that runs while the tests do");
-        }
-    });
+    let (tests, aside) = run_beside(&mut in_idle_time(), || run_parts([TESTS].into_iter()));
+    failed.extend(tests);
+    if let Err(error) = aside {
+        say(&format!("while the tests ran: {error:#}"));
+        failed.push("a part that runs while the tests do");
+    }
     failed
 }
 
@@ -118,15 +117,12 @@ fn get_tools() {
 
 /// Checks each published crate with each of its features alone, and with none. Features that its neighbours in the
 /// workspace or its tests request don't count.
-///
-/// Only the compiler's lints count. Clippy's would take a third of the time, and the part `lints` has them.
 fn check_features() -> Result<()> {
-    let groups = ["all", "pedantic", "restriction"].map(|group| format!("-Aclippy::{group}"));
     for package in Workspace::members_only()?.published() {
         for feature in once("").chain(package.sets_of_features()) {
             let which =
                 ["--package", &*package.name, "--no-default-features", "--features", feature];
-            run(cargo(&["clippy"]).args(which).args(["--", "-Dwarnings"]).args(&groups))?;
+            run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
         }
     }
     Ok(())

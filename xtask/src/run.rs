@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -77,8 +78,17 @@ pub(crate) fn run_aside(command: &mut Command) -> Result<()> {
     run(command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr())))
 }
 
+/// Runs a command while `work` is done. The command's output comes when it has ended.
+pub(crate) fn run_beside<T>(command: &mut Command, work: impl FnOnce() -> T) -> (T, Result<()>) {
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| run_quietly(command));
+        let done = work();
+        (done, beside.join().unwrap_or_else(|_| bail!("the work beside ended with a panic")))
+    })
+}
+
 /// Runs a command to its end, and prints its output afterwards.
-pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
+fn run_quietly(command: &mut Command) -> Result<()> {
     say(&format!("    $ {} (its output comes later)", shown(command)));
     let output = command.output().with_context(|| format!("can't run `{}`", shown(command)))?;
     io::stdout().write_all(&output.stdout)?;

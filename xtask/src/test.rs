@@ -2,12 +2,12 @@
 
 use std::env;
 use std::process::Command;
-use std::thread::{available_parallelism, scope};
+use std::thread::available_parallelism;
 
 use anyhow::{Result, bail};
 
 use crate::members::Workspace;
-use crate::run::{cargo, run, run_quietly};
+use crate::run::{cargo, run, run_beside};
 use crate::setup::ensure_servers;
 
 /// The variable for the number of tests that a program runs at the same time.
@@ -47,15 +47,9 @@ fn test_all() -> Result<()> {
     for name in workspace.tests().into_iter().filter(|name| *name != MOST) {
         aside.args(["--test", name]);
     }
-    let (first, aside) = scope(|scope| {
-        let aside = scope.spawn(|| run_quietly(with_threads(&mut aside, 1)));
-        (run(with_threads(&mut first, 1)), aside.join())
-    });
-    let outcomes = [
-        first,
-        aside.unwrap_or_else(|_| bail!("the tests aside ended with a panic")),
-        run(cargo(&ALL).arg("--doc")),
-    ];
+    let (first, aside) =
+        run_beside(with_threads(&mut aside, 1), || run(with_threads(&mut first, 1)));
+    let outcomes = [first, aside, run(cargo(&ALL).arg("--doc"))];
     let errors: Vec<String> =
         outcomes.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect();
     if errors.is_empty() { Ok(()) } else { bail!("{}", errors.join("; ")) }
