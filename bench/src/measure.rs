@@ -176,6 +176,29 @@ impl Pairs {
     }
 }
 
+/// Runs two sides again and again, and calls `each` with both results. The first round is the warm-up.
+///
+/// The sides take turns in being first, because the second one may be slower or faster for its place.
+pub fn take_turns<T>(
+    rounds: usize,
+    mut other: impl FnMut() -> Result<T>,
+    mut ours: impl FnMut() -> Result<T>,
+    mut each: impl FnMut(T, T) -> Result<()>,
+) -> Result<()> {
+    for round in 0..=rounds {
+        let (other, ours) = if round % 2 == 0 {
+            (other()?, ours()?)
+        } else {
+            let ours = ours()?;
+            (other()?, ours)
+        };
+        if round > 0 {
+            each(other, ours)?;
+        }
+    }
+    Ok(())
+}
+
 /// Sorts the values and returns the median.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);

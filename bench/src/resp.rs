@@ -7,7 +7,7 @@ mod services;
 use anyhow::{Result, ensure};
 
 use crate::machine::{pin_thread, unpin_thread};
-use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::measure::{Effort, Measured, Pairs, Session, take_turns};
 use load::{Load, answer};
 use services::{Other, REDIS_CELL, Side};
 
@@ -56,13 +56,15 @@ fn beside(
         side.fill()?;
     }
     let (load, mut pairs) = (Load::of(pipeline), Pairs::default());
-    for round in 0..=effort.count(PAIRS) {
-        let (floor, cost) = (other.run(load)?, ours.run(load)?);
-        // The first round is the warm-up.
-        if round > 0 {
-            pairs.add(floor, cost);
-        }
-    }
+    take_turns(
+        effort.count(PAIRS),
+        || other.run(load),
+        || ours.run(load),
+        |other, ours| {
+            pairs.add(other, ours);
+            Ok(())
+        },
+    )?;
     let mut measured = pairs.ratio(UNIT);
     measured.note = format!("{name} {}", measured.note);
     Ok(measured)

@@ -14,7 +14,7 @@ use sluicegate_envoy::service::protos::rate_limit_response::Code;
 use sluicegate_testkit::servers::Server;
 
 use crate::machine::{pin_process, pin_thread, process_nanos, unpin_thread};
-use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
+use crate::measure::{Effort, Measured, Pairs, Session, digits, median, take_turns};
 use crate::served::Served;
 use client::{Client, Depth};
 use message::{DOMAIN, excessive, messages};
@@ -70,15 +70,16 @@ fn beside_empty(
     let asked: Arc<[Bytes]> = messages(DOMAIN, descriptors).into();
     let undecided: Arc<[Bytes]> = messages("unknown", descriptors).into();
     let (mut pairs, mut without) = (Pairs::default(), Vec::new());
-    for round in 0..=effort.count(PAIRS) {
-        let floor = empty.run(&asked, CALLS)?;
-        let cost = ours.run(&asked, CALLS)?;
-        // The first round is the warm-up.
-        if round > 0 {
+    take_turns(
+        effort.count(PAIRS),
+        || empty.run(&asked, CALLS),
+        || ours.run(&asked, CALLS),
+        |floor, cost| {
             pairs.add(floor.all(), cost.all());
             without.push(ours.run(&undecided, CALLS)?.all());
-        }
-    }
+            Ok(())
+        },
+    )?;
     let part = format!(
         "A call of the service for a domain without limits takes {} µs",
         digits(median(&mut without))
@@ -92,13 +93,15 @@ fn beside_limitador(effort: Effort, descriptors: usize) -> Result<Measured> {
     let ours = Side::of(ours::native()?, None, BUSY)?;
     let asked: Arc<[Bytes]> = messages(DOMAIN, descriptors).into();
     let mut pairs = Pairs::default();
-    for round in 0..=effort.count(PAIRS) {
-        let other = rival.run(&asked, CALLS)?;
-        let cost = ours.run(&asked, CALLS)?;
-        if round > 0 {
+    take_turns(
+        effort.count(PAIRS),
+        || rival.run(&asked, CALLS),
+        || ours.run(&asked, CALLS),
+        |other, cost| {
             pairs.add(other.all(), cost.all());
-        }
-    }
+            Ok(())
+        },
+    )?;
     Ok(named(&version, &pairs))
 }
 
@@ -111,15 +114,17 @@ fn beside_ratelimit(effort: Effort, descriptors: usize) -> Result<Measured> {
     let asked: Arc<[Bytes]> = messages(DOMAIN, descriptors).into();
     let mut pairs = Pairs::default();
     let (mut costs, mut others) = (Costs::default(), Costs::default());
-    for round in 0..=effort.count(PAIRS_ON_REDIS) {
-        let other = rival.run(&asked, CALLS_ON_REDIS)?;
-        let cost = ours.run(&asked, CALLS_ON_REDIS)?;
-        if round > 0 {
+    take_turns(
+        effort.count(PAIRS_ON_REDIS),
+        || rival.run(&asked, CALLS_ON_REDIS),
+        || ours.run(&asked, CALLS_ON_REDIS),
+        |other, cost| {
             pairs.add(cost.all(), other.all());
             costs.add(cost);
             others.add(other);
-        }
-    }
+            Ok(())
+        },
+    )?;
     let measured = pairs.ratio(UNIT);
     let binary = redis.binary();
     Ok(measured.noting(format!(
@@ -137,15 +142,17 @@ fn many_descriptors(effort: Effort) -> Result<Measured> {
     let [one, many] = [1, 64].map(|descriptors| messages(DOMAIN, descriptors).into());
     let mut pairs = Pairs::default();
     let (mut costs, mut ones) = (Costs::default(), Costs::default());
-    for round in 0..=effort.count(PAIRS_ON_REDIS) {
-        let single = ours.run(&one, CALLS_ALONE)?;
-        let cost = ours.run(&many, CALLS_ALONE)?;
-        if round > 0 {
+    take_turns(
+        effort.count(PAIRS_ON_REDIS),
+        || ours.run(&one, CALLS_ALONE),
+        || ours.run(&many, CALLS_ALONE),
+        |single, cost| {
             pairs.add(cost.redis, single.redis);
             costs.add(cost);
             ones.add(single);
-        }
-    }
+            Ok(())
+        },
+    )?;
     let measured = pairs.ratio("µs of Redis for a call");
     Ok(measured.noting(format!("64 descriptors: {costs}. One: {ones}")))
 }

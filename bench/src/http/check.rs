@@ -8,7 +8,7 @@ use super::rivals::{self, Rival};
 use super::services::{self, ours};
 use crate::embedded::next;
 use crate::machine::pin_process;
-use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::measure::{Effort, Measured, Pairs, Session, take_turns};
 use crate::served::Served;
 
 const PAIRS: usize = 21;
@@ -66,19 +66,15 @@ fn pairs(effort: Effort, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
 /// Returns a number of pairs of times of another side and ours.
 pub fn many_pairs(count: usize, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
     let mut pairs = Pairs::default();
-    for round in 0..=count {
-        // The second service may be slower or faster for its place.
-        let (other, ours) = if round % 2 == 0 {
-            (other.run()?, ours.run()?)
-        } else {
-            let ours = ours.run()?;
-            (other.run()?, ours)
-        };
-        // The first round is the warm-up.
-        if round > 0 {
+    take_turns(
+        count,
+        || other.run(),
+        || ours.run(),
+        |other, ours| {
             pairs.add(other, ours);
-        }
-    }
+            Ok(())
+        },
+    )?;
     Ok(pairs)
 }
 

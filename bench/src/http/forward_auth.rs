@@ -10,7 +10,7 @@ use sluicegate_testkit::servers::find_tool;
 
 use super::client::Client;
 use crate::embedded::next;
-use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::measure::{Effort, Measured, Pairs, Session, take_turns};
 use crate::program::{build, build_own};
 use crate::served::Served;
 
@@ -38,14 +38,16 @@ fn beside_empty(effort: Effort) -> Result<Measured> {
     let mut key = || format!("tenant:42:user:{:09}", next(&mut state) % KEYS);
     let requests: Vec<_> = (0..DIFFERENT).map(|_| request(&key())).collect();
     let (mut pairs, mut services) = (Pairs::default(), Pairs::default());
-    for round in 0..=effort.count(PAIRS) {
-        let (floor, cost) = (empty.run(&requests)?, ours.run(&requests)?);
-        // The first round is the warm-up.
-        if round > 0 {
+    take_turns(
+        effort.count(PAIRS),
+        || empty.run(&requests),
+        || ours.run(&requests),
+        |floor, cost| {
             pairs.add(floor.proxy + floor.service, cost.proxy + cost.service);
             services.add(floor.service, cost.service);
-        }
-    }
+            Ok(())
+        },
+    )?;
     let part = format!("Of these, the services take {} µs", services.sides());
     let mut measured = pairs.ratio("µs of processor time for a request");
     measured.note = format!("The empty server {}", measured.note);
