@@ -5,6 +5,7 @@
 mod account;
 mod bucket;
 mod calendar;
+mod flow;
 mod ledger;
 mod permits;
 mod random;

@@ -1,17 +1,19 @@
 //! Token bucket, GCRA, leaky bucket, shaper and smooth: a deficit in units, an exact fraction, that
 //! drains at the rate.
 
-use num_bigint::BigInt;
+mod terms;
+
 use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
 use sluicegate_core::for_stores::ReportedUnits;
-use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
+use sluicegate_core::{Algorithm, MAX_EXACT};
 
-use super::account::{Account, Patience, Report, Retry, Unused, Verdict, unknown};
+use super::account::{Account, Patience, Report, Retry, Unused, Verdict};
+use super::flow::whole;
 use super::refusal::Refusal;
 use super::slots::{Place, Slots, drained_micros, first_instant};
-use crate::times::micros;
+use terms::{Manner, Terms};
 
 /// The deficit at the newest admission; `None` for a fresh key.
 #[derive(Clone, Debug, Default)]
@@ -28,95 +30,6 @@ struct Owed {
     /// While units are held: the deficit if they don't drain. Its slots are those of the held
     /// units.
     second: Option<Box<Owed>>,
-}
-
-/// The numbers of a bucket, in units and microseconds.
-struct Terms {
-    flow: Flow,
-    capacity: BigRational,
-    fresh: BigRational,
-    manner: Manner,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Manner {
-    Meter,
-    Queue,
-    Smooth,
-}
-
-/// A rate as exact numbers, and the fraction of a unit that states are counted in.
-pub(super) struct Flow {
-    pub(super) per_us: BigRational,
-    ticks: u64,
-}
-
-impl Flow {
-    pub(super) fn new(rate: Rate) -> Self {
-        let (count, per) = (rate.count(), micros(rate.period()));
-        Self { per_us: BigRational::new(count.into(), per.into()), ticks: per / count.gcd(&per) }
-    }
-
-    /// Returns the whole microseconds until `units` have flowed, rounded up, or `None` if that
-    /// never happens.
-    pub(super) fn time_for(&self, units: &BigRational) -> Option<u64> {
-        if *units <= BigRational::zero() {
-            return Some(0);
-        }
-        if self.per_us.is_zero() {
-            return None;
-        }
-        (units / &self.per_us).ceil().to_u64()
-    }
-
-    /// Converts a deficit to ticks of this rate, rounded up. A deficit already in these ticks is
-    /// unchanged.
-    pub(super) fn in_ticks(&self, units: &BigRational) -> Result<BigRational, Refusal> {
-        let ticks = (units * whole(self.ticks)).ceil();
-        if ticks > whole(MAX_EXACT) {
-            return Err(Refusal::TooLarge);
-        }
-        Ok(ticks / whole(self.ticks))
-    }
-}
-
-pub(super) fn whole(number: u64) -> BigRational {
-    BigRational::from_integer(BigInt::from(number))
-}
-
-impl Terms {
-    fn of(algorithm: &Algorithm) -> Self {
-        let (rate, manner) = match algorithm {
-            Algorithm::TokenBucket { rate, .. }
-            | Algorithm::Gcra { rate, .. }
-            | Algorithm::LeakyBucket { rate, .. } => (*rate, Manner::Meter),
-            Algorithm::Shaper { rate, .. } => (*rate, Manner::Queue),
-            Algorithm::Smooth { rate, .. } => (*rate, Manner::Smooth),
-            _ => unknown(algorithm),
-        };
-        let flow = Flow::new(rate);
-        let capacity = match algorithm {
-            Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst, .. } => whole(*burst),
-            Algorithm::LeakyBucket { capacity, .. } => whole(*capacity),
-            Algorithm::Shaper { rate, .. } if rate.count() == 0 => BigRational::zero(),
-            Algorithm::Shaper { queue, .. } => whole(*queue) + whole(1),
-            Algorithm::Smooth { burst, .. } => whole(micros(*burst)) * &flow.per_us,
-            _ => unknown(algorithm),
-        };
-        let fresh = match algorithm {
-            Algorithm::Smooth { start: Start::Empty, .. } => capacity.clone(),
-            _ => BigRational::zero(),
-        };
-        Self { flow, capacity, fresh, manner }
-    }
-
-    /// Returns the largest cost that a fresh key admits.
-    fn limit(&self) -> Option<u64> {
-        match self.manner {
-            Manner::Meter | Manner::Queue => self.capacity.floor().to_u64(),
-            Manner::Smooth => self.flow.per_us.is_zero().then_some(0),
-        }
-    }
 }
 
 impl Bucket {
@@ -581,21 +494,5 @@ impl Account for Bucket {
             self.take_off(&terms, at, &whole(returned))?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::reference::Retry;
-
-    #[test]
-    fn a_third_of_a_unit_is_exact() {
-        let flow = Flow::new(Rate::new(3, Duration::from_secs(1)).unwrap());
-        assert_eq!(flow.time_for(&whole(1)), Some(333_334));
-        assert_eq!(flow.time_for(&whole(3)), Some(1_000_000));
-        assert_eq!(Verdict::after(Some(5), 4).retry, Retry::After(1));
     }
 }

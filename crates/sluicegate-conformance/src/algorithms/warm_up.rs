@@ -7,7 +7,7 @@ use num_traits::{ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
 use super::account::{Account, Patience, Report, Verdict, unknown};
-use super::bucket::{Flow, whole};
+use super::flow::{Flow, whole};
 use super::refusal::Refusal;
 use crate::times::micros;
 
