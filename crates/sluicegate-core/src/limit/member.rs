@@ -45,13 +45,13 @@ impl Member {
         self.identity
     }
 
-    /// Returns the index in [`Limit::parts`] of the policy's part.
+    /// Returns the index in [`Limit::parts`](super::Limit::parts) of the policy's part.
     #[must_use]
     pub const fn part(&self) -> usize {
         self.part as usize
     }
 
-    /// Returns `true` if another limit decided [together](Limit::together) with this one has a
+    /// Returns `true` if another limit decided [together](super::Limit::together) with this one has a
     /// policy of this name.
     ///
     /// Only the limits' names then distinguish the two policies.
