@@ -60,12 +60,13 @@ fn beside_rival(effort: Effort, rival: Rival) -> Result<Measured> {
 
 /// Returns the times of another side and ours, which take turns.
 fn pairs(effort: Effort, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
-    many_pairs(effort.count(PAIRS), other, ours)
+    let mut pairs = Pairs::default();
+    add_pairs(&mut pairs, effort.count(PAIRS), other, ours)?;
+    Ok(pairs)
 }
 
-/// Returns a number of pairs of times of another side and ours.
-pub fn many_pairs(count: usize, other: &mut Side, ours: &mut Side) -> Result<Pairs> {
-    let mut pairs = Pairs::default();
+/// Adds a number of pairs of times of another side and ours.
+pub fn add_pairs(pairs: &mut Pairs, count: usize, other: &mut Side, ours: &mut Side) -> Result<()> {
     take_turns(
         count,
         || other.run(),
@@ -74,8 +75,7 @@ pub fn many_pairs(count: usize, other: &mut Side, ours: &mut Side) -> Result<Pai
             pairs.add(other, ours);
             Ok(())
         },
-    )?;
-    Ok(pairs)
+    )
 }
 
 /// Returns the ratio of another side's time to ours.
