@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::call;
 use crate::http::check::{Side, UNIT, add_pairs};
-use crate::http::services::{ours_by, ours_with, root};
+use crate::http::services::{ours_by, root};
 use crate::measure::{Effort, Measured, Pairs, Session};
 use crate::program::{build, build_with};
 use crate::served::Served;
@@ -15,7 +15,7 @@ use crate::served::Served;
 /// difference than what these goals allow.
 const STARTS: usize = 9;
 /// The pairs of a start.
-const PAIRS: usize = 11;
+const PAIRS: usize = 44;
 /// Neither the log nor the recorder.
 const NOTHING: &str = "recorder: {size: 0}";
 
@@ -58,8 +58,9 @@ fn beside(
     settings: impl Fn(&Path) -> String,
     check: impl Fn(&Side) -> Result<()>,
 ) -> Result<Measured> {
-    let without = || ours_with("memory:", |_| NOTHING.to_owned());
-    compare(effort, without, || ours_with("memory:", &settings), check)
+    let program = build(&root())?;
+    let without = || ours_by(&program, "memory:", |_| NOTHING.to_owned());
+    compare(effort, without, || ours_by(&program, "memory:", &settings), check)
 }
 
 /// Compares two services in several starts, and checks the second one at the end of each.
