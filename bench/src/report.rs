@@ -200,22 +200,24 @@ time. The row fails if fewer than 95 % of the buckets have a share at the end, o
 of the reports.
 
 **The service over HTTP.** The service's threads are on one processor, its client on the other. The client has 64
-connections with one request in flight on each, and reads status, fields and body of each answer. It never sleeps, except
-next to Redis. The compared value is the processor time of the whole service. The empty server is an axum handler that
-reads the body and answers the fields and the body of our first answer. throttlecrab gets the numbers of the limit in
-each request. Limitador has a window of an hour, and its answers have no numbers.
+connections with one request in flight on each, and reads status, fields and body of each answer. It never sleeps,
+except next to Redis. The compared value is the processor time of the whole service, with what it does between its
+segments. The empty server is an axum handler that reads the body and answers the fields and the body of our first
+answer. throttlecrab gets the numbers of the limit in each request. Limitador has a window of an hour, and its answers
+have no numbers.
 
 **Forward-auth.** nginx and the service that it asks share one processor, its client has the other. The client is that of
 the checks over HTTP. nginx has the configuration of [its page](proxies.md#nginx), serves a file, and keeps its connections
 open. On the other side it asks a hyper server that answers 204 to everything. The compared value is the processor time
 of nginx and its service together.
 
-**Operators' tools.** The decision log and the recorder are measured like a check over HTTP, on two services that differ
-in this setting alone. The time of all threads counts, that of the writer too, and the row fails if the log leaves a line
-out. The stream has one reader, next to a client that sends a pipeline of 1,000 `SG.CHECK` every 10 ms, with 10,000
-limits in turn. Segments of 4 s with and without the reader alternate. An override is set at each process of a fleet in
-turn. A delay is the time from its answer until a peek at another process has its numbers. Each of the 8 processes
-decides 200 other requests a second meanwhile, and a ninth one is stopped.
+**Operators' tools.** The decision log and the recorder are measured like a check over HTTP, on two services that
+differ in this setting alone. Both are started nine times, because the memory of each process is laid out anew. The
+time of all threads counts, that of the writer too, and the row fails if the log leaves a line out. The stream has one
+reader, next to a client that sends a pipeline of 1,000 `SG.CHECK` every 10 ms, with 10,000 limits in turn. Segments
+of 4 s with and without the reader alternate. An override is set at each process of a fleet in turn. A delay is the
+time from its answer until a peek at another process has its numbers. Each of the 8 processes decides 200 other
+requests a second meanwhile, and a ninth one is stopped.
 
 **Redis' protocol.** The server is on one processor, redis-benchmark on the other, with 50 connections and 100,000 keys
 drawn uniformly. All keys exist. A command is repeated 60,000 times alone, or 400,000 times in longer pipelines. The
