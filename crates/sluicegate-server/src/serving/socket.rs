@@ -163,3 +163,19 @@ impl AsyncWrite for Wire {
         true
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_closes_a_socket_whose_bytes_stay_unconfirmed() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let socket = Socket::Tcp(stream);
+        socket.bound_unsent(Duration::from_secs(30));
+        assert_eq!(rustix::net::sockopt::tcp_user_timeout(&socket).unwrap(), 30_000);
+    }
+}
