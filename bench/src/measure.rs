@@ -168,6 +168,12 @@ impl Pairs {
         Measured::new(value, note)
     }
 
+    /// Returns the ratio to another side, whose name is in front of the medians.
+    pub fn ratio_to(&self, other: &str, unit: &str) -> Measured {
+        let measured = self.ratio(unit);
+        Measured { note: format!("{other} {}", measured.note), ..measured }
+    }
+
     /// Formats both medians.
     pub fn sides(&self) -> String {
         let [subject, floor] =

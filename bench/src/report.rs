@@ -212,11 +212,11 @@ open. On the other side it asks a hyper server that answers 204 to everything. T
 of nginx and its service together.
 
 **Operators' tools.** The decision log and the recorder are measured like a check over HTTP, on two services that
-differ in this setting alone. Both are started nine times, because the memory of each process is laid out anew. The
-time of all threads counts, that of the writer too, and the row fails if the log leaves a line out. The stream has one
-reader, next to a client that sends a pipeline of 1,000 `SG.CHECK` every 10 ms, with 10,000 limits in turn. Segments
-of 4 s with and without the reader alternate. An override is set at each process of a fleet in turn. A delay is the
-time from its answer until a peek at another process has its numbers. Each of the 8 processes decides 200 other
+differ in this setting alone. The bench starts both nine times, because each process has another layout of its memory.
+The time of all threads counts, that of the writer too, and the row fails if the log leaves a line out. The stream has
+one reader, next to a client that sends a pipeline of 1,000 `SG.CHECK` every 10 ms, with 10,000 limits in turn.
+Segments of 4 s with and without the reader alternate. An override is set at each process of a fleet in turn. A delay
+is the time from its answer until a peek at another process has its numbers. Each of the 8 processes decides 200 other
 requests a second meanwhile, and a ninth one is stopped.
 
 **Redis' protocol.** The server is on one processor, redis-benchmark on the other, with 50 connections and 100,000 keys

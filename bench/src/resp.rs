@@ -65,9 +65,7 @@ fn beside(
             Ok(())
         },
     )?;
-    let mut measured = pairs.ratio(UNIT);
-    measured.note = format!("{name} {}", measured.note);
-    Ok(measured)
+    Ok(pairs.ratio_to(&name, UNIT))
 }
 
 /// Returns an error if a limiter doesn't enforce its limit, or denies a usual command.

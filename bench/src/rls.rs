@@ -84,7 +84,7 @@ fn beside_empty(
         "A call of the service for a domain without limits takes {} µs",
         digits(median(&mut without))
     );
-    Ok(named("The empty service", &pairs).part(part))
+    Ok(pairs.ratio_to("The empty service", UNIT).part(part))
 }
 
 fn beside_limitador(effort: Effort, descriptors: usize) -> Result<Measured> {
@@ -102,7 +102,7 @@ fn beside_limitador(effort: Effort, descriptors: usize) -> Result<Measured> {
             Ok(())
         },
     )?;
-    Ok(named(&version, &pairs))
+    Ok(pairs.ratio_to(&version, UNIT))
 }
 
 /// Compares `sluicegate envoy` with the service that it takes the place of, on one Redis server.
@@ -158,13 +158,6 @@ fn many_descriptors(effort: Effort) -> Result<Measured> {
 }
 
 const UNIT: &str = "µs of processor time for a call";
-
-/// Returns the ratio of another service's time to ours.
-fn named(other: &str, pairs: &Pairs) -> Measured {
-    let mut measured = pairs.ratio(UNIT);
-    measured.note = format!("{other} {}", measured.note);
-    measured
-}
 
 /// Starts a Redis server on the processor of the client.
 fn redis() -> Result<Server> {

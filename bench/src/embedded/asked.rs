@@ -74,8 +74,7 @@ fn compare(effort: Effort, check: impl Fn(&str) -> Result<bool> + Sync) -> Resul
         })?;
         clock.push(segment(1, &|_| read_clock(part.len()))?);
     }
-    let mut measured = pairs.ratio("ns");
-    measured.note = format!("governor {}", measured.note);
+    let measured = pairs.ratio_to("governor", "ns");
     let clock = digits(median(&mut clock));
     Ok(parts.add_to(measured).part(format!("Reading the clock takes {clock} ns")))
 }

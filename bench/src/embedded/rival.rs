@@ -111,8 +111,7 @@ impl Rivals {
                 })?;
             }
         }
-        let mut measured = pairs.ratio("ns");
-        measured.note = format!("governor {}", measured.note);
+        let measured = pairs.ratio_to("governor", "ns");
         let writing = digits(median(&mut writing));
         Ok(parts.add_to(
             measured.part(format!("Writing the keys, which both sides do, takes {writing} ns")),

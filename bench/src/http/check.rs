@@ -34,8 +34,7 @@ fn beside_empty(effort: Effort) -> Result<Measured> {
     let empty = Client::connect(served.address, true)?.ask(&request, services::empty)??;
     let mut ours = Side::of_ours(served, true)?;
     let mut empty = Side::new(empty, services::request, true)?;
-    let pairs = pairs(effort, &mut empty, &mut ours)?;
-    Ok(named("The empty server", &pairs))
+    Ok(pairs(effort, &mut empty, &mut ours)?.ratio_to("The empty server", UNIT))
 }
 
 /// Compares the service's time for a check on Redis with that in memory.
@@ -45,7 +44,7 @@ fn beside_memory(effort: Effort) -> Result<Measured> {
     // The client and Redis share a processor.
     let mut memory = Side::ours("memory:", false)?;
     let mut ours = Side::ours(&redis.url().to_string(), false)?;
-    let measured = named("In memory", &pairs(effort, &mut memory, &mut ours)?);
+    let measured = pairs(effort, &mut memory, &mut ours)?.ratio_to("In memory", UNIT);
     let binary = redis.binary();
     Ok(measured.noting(format!("On {} {}", binary.product(), binary.version())))
 }
@@ -57,7 +56,7 @@ fn beside_rival(effort: Effort, rival: Rival) -> Result<Measured> {
         bail!("{} doesn't enforce its limit", rival.name);
     }
     let mut ours = Side::ours("memory:", true)?;
-    Ok(named(&rival.name, &pairs(effort, &mut other, &mut ours)?))
+    Ok(pairs(effort, &mut other, &mut ours)?.ratio_to(&rival.name, UNIT))
 }
 
 /// Returns the times of another side and ours, which take turns.
@@ -78,13 +77,6 @@ pub fn add_pairs(pairs: &mut Pairs, count: usize, other: &mut Side, ours: &mut S
             Ok(())
         },
     )
-}
-
-/// Returns the ratio of another side's time to ours.
-fn named(other: &str, pairs: &Pairs) -> Measured {
-    let mut measured = pairs.ratio(UNIT);
-    measured.note = format!("{other} {}", measured.note);
-    measured
 }
 
 /// A service under load.

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use sluicegate_testkit::servers::find_tool;
 
+use super::check::UNIT;
 use super::client::Client;
 use crate::embedded::next;
 use crate::measure::{Effort, Measured, Pairs, Session, take_turns};
@@ -49,8 +50,7 @@ fn beside_empty(effort: Effort) -> Result<Measured> {
         },
     )?;
     let part = format!("Of these, the services take {} µs", services.sides());
-    let mut measured = pairs.ratio("µs of processor time for a request");
-    measured.note = format!("The empty server {}", measured.note);
+    let measured = pairs.ratio_to("The empty server", UNIT);
     Ok(measured.noting(&part).part(part))
 }
 

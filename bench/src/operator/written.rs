@@ -11,7 +11,7 @@ use crate::measure::{Effort, Measured, Pairs, Session};
 use crate::program::{build, build_with};
 use crate::served::Served;
 
-/// Both services are started so often. The layout of a process's memory differs from start to start, and makes more of a
+/// The number of starts of both services. The layout of a process's memory differs from start to start, and makes more of a
 /// difference than what these goals allow.
 const STARTS: usize = 9;
 /// The pairs of a start.
@@ -31,8 +31,7 @@ pub fn measure(session: &mut Session) {
 fn traces(effort: Effort) -> Result<Measured> {
     let without = build_with(&root(), "envoy,resp")?;
     let with = build(&root())?;
-    let start = |program: &Path| ours_by(program, "memory:", |_| NOTHING.to_owned());
-    compare(effort, || start(&without), || start(&with), |_| Ok(()))
+    compare(effort, || quiet(&without), || quiet(&with), |_| Ok(()))
 }
 
 /// Compares a service with a decision log to one without it. The time of the thread that writes counts.
@@ -59,8 +58,12 @@ fn beside(
     check: impl Fn(&Side) -> Result<()>,
 ) -> Result<Measured> {
     let program = build(&root())?;
-    let without = || ours_by(&program, "memory:", |_| NOTHING.to_owned());
-    compare(effort, without, || ours_by(&program, "memory:", &settings), check)
+    compare(effort, || quiet(&program), || ours_by(&program, "memory:", &settings), check)
+}
+
+/// Starts a service that writes nothing.
+fn quiet(program: &Path) -> Result<Served> {
+    ours_by(program, "memory:", |_| NOTHING.to_owned())
 }
 
 /// Compares two services in several starts, and checks the second one at the end of each.
@@ -77,7 +80,5 @@ fn compare(
         add_pairs(&mut pairs, PAIRS, &mut without, &mut with)?;
         check(&with)?;
     }
-    let mut measured = pairs.ratio(UNIT);
-    measured.note = format!("Without it {}", measured.note);
-    Ok(measured)
+    Ok(pairs.ratio_to("Without it", UNIT))
 }

@@ -109,8 +109,8 @@ pub(super) fn take(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
     Ok(Outcome { granted: Some(granted), ..outcome })
 }
 
-/// Returns the combined verdict of the enforced policies. The longest retry-after binds, the first
-/// of equals.
+/// Returns the combined verdict of the enforced policies. The longest retry-after binds. If
+/// several are as long, the first one does.
 pub(super) fn outcome(seats: &[Seat<'_>]) -> Outcome {
     let mut outcome = Outcome::ALLOWED;
     for (index, seat) in seats.iter().enumerate().filter(|(_, seat)| !seat.is_shadow()) {

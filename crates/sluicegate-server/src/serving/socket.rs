@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_system_closes_a_socket_whose_bytes_stay_unconfirmed() {
+    async fn the_system_gets_the_bound_of_unconfirmed_bytes() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let socket = Socket::Tcp(stream);
